@@ -1,0 +1,58 @@
+# One word per habit; `make` alone lists them.  Every target installs what it needs, once.
+
+PYTHON ?= python3
+
+BIN   := .venv/bin
+STAMP := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow lint format coverage bench-kernels errata clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## create .venv and install the package with its development tools
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || command -v "$(PYTHON)" >/dev/null || { \
+	  echo "sketchridge needs Python 3.11 or newer, and '$(PYTHON)' was not found: name one with make PYTHON=/path/to/python3." >&2; exit 1; }
+	@python="$(PYTHON)"; remedy="name a newer one with make PYTHON=/path/to/python3."; \
+	if test -x $(BIN)/python; then python=$(BIN)/python; remedy="remove .venv and run make again with a newer PYTHON."; fi; \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "sketchridge needs Python 3.11 or newer, and '$$python' is $$("$$python" --version 2>&1): $$remedy" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "creating .venv" && "$(PYTHON)" -m venv .venv; }
+	@echo "installing sketchridge and its development tools into .venv"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e ".[dev]"
+	@touch $@
+
+demo: $(STAMP) ## solve an example and show what the certificate says
+	@$(BIN)/sketchridge demo
+
+test: lint ## every check: style, types, layers, and the fast tests
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: $(STAMP) ## the tests marked slow
+	@$(BIN)/python -m pytest -q -m slow
+
+lint: $(STAMP) ## style, types and layers, without the tests
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "some files are not formatted: run make format" >&2; exit 1; }
+	@$(BIN)/mypy
+	@report=$$($(BIN)/lint-imports 2>&1) || { echo "$$report" >&2; exit 1; }
+
+format: $(STAMP) ## rewrite the source in the house style
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+coverage: $(STAMP) ## which lines the fast tests reach (compiled kernels show only as called)
+	@$(BIN)/python -m pytest -q -m "not slow" --cov --cov-report=term
+
+bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios in one run
+	@$(BIN)/python benchmarks/kernels.py
+
+errata: $(STAMP) ## check every correction of the paper numerically
+	@$(BIN)/python -m pytest -q tests/test_errata.py
+
+clean: ## remove caches, build products and out/ (.venv stays)
+	@rm -rf build dist out htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -path ./.venv -prune -o -path ./.git -prune -o -type d -name __pycache__ -exec rm -rf {} +

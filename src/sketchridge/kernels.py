@@ -1,0 +1,784 @@
+"""Every numba loop of the package: arrays in, arrays out; nothing is printed, stopped or called back.
+
+All helpers of a cached kernel live in this file, for numba's cache does not notice an edit of a
+helper in another file. A matrix of rows is either a C-ordered array or a `CSR` tuple: a kernel is
+written once, over small functions that `on_rows` resolves by the type of the rows.
+
+State is float64 whatever the type of the data. Loops over sparse rows use plain accumulators and
+unsigned indices: with `fastmath` LLVM emits hardware gathers there, which are slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# Reductions may be reordered (that is what vectorises them); NaN and infinity keep their meaning.
+REORDERED = {"reassoc", "contract", "nsz", "arcp"}
+ROWS_PER_BLOCK = 4
+FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
+PREFETCH_AHEAD = 4
+CACHE_LINE = 64
+ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
+
+
+class CSR(NamedTuple):
+    """The three arrays of a compressed sparse row matrix."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+
+
+class Centre(NamedTuple):
+    """The mean row m, subtracted implicitly; its arrays are empty when nothing is centred."""
+
+    mean: Array  # (d,)
+    row_products: Array  # (n,) x_iᵀm, of the raw rows
+    squared_norm: float  # mᵀm
+
+
+class Direction(NamedTuple):
+    """The snapshot's gradient ḡ = ∇F(w̄), and its inner products."""
+
+    gradient: Array  # (d,)
+    in_basis: Array  # (k,) Uᵀḡ
+    row_products: Array  # (n,) centred rows times ḡ; empty for dense rows, which need none
+    mean_product: float  # ḡᵀm
+
+
+class Steps(NamedTuple):
+    """The scalars and weights of an epoch of m steps."""
+
+    shrink: float  # ρ = 1 − ηaλ; 1 when the regulariser is sampled
+    outside: float  # ηa, the step outside the basis
+    inside: Array  # (k,) η e_j, the steps inside it
+    shrink_inside: Array  # (k,) 1 − η e_j λ; 1 when the regulariser is sampled
+    row_weights: Array  # (m,) weight of step t's row in the returned point
+    basis_weights: Array  # (m,) weight, in the returned point, of the iterate after step t
+
+
+def on_rows(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    """One function of two: `dense` when the first argument is an array, `sparse` when it is CSR.
+
+    It resolves at compile time inside a kernel, and works as plain Python without the JIT.
+    """
+
+    def function(rows: Any, *arguments: Any) -> Any:
+        return (sparse if isinstance(rows, CSR) else dense)(rows, *arguments)
+
+    @overload(function, strict=False)  # strict compares annotations too, and a lambda has none
+    def choose(rows: Any, *arguments: Any) -> Any:
+        chosen = dense if isinstance(rows, types.Array) else sparse
+        return getattr(chosen, "py_func", chosen)
+
+    return function
+
+
+# ----------------------------------------------------------------------------------------
+# Prefetching: a random sparse row is a cache miss, unless it is asked for ahead of time
+# ----------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _prefetch_address(typing_context: Any, array: Any, index: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        values = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        pointer = builder.bitcast(builder.gep(values.data, [arguments[1]]), byte_pointer)
+        function = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32]),
+            "llvm.prefetch.p0i8",
+        )
+        builder.call(function, [pointer, int32(0), int32(2), int32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+def prefetch(array: Array, index: int) -> None:
+    """Ask for the cache line of a contiguous array's flat element (nothing without the JIT)."""
+
+
+@overload(prefetch, strict=False)
+def _prefetch(array: Any, index: Any) -> Any:
+    return lambda array, index: _prefetch_address(array, index)
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_csr_row(rows: CSR, coordinates: Array, i: int) -> None:
+    start, stop = rows.indptr[i], rows.indptr[i + 1]
+    for position in range(start, stop, CACHE_LINE // rows.data.itemsize):
+        prefetch(rows.data, position)
+    for position in range(start, stop, CACHE_LINE // rows.indices.itemsize):
+        prefetch(rows.indices, position)
+    rank = coordinates.shape[1]
+    for position in range(i * rank, (i + 1) * rank, CACHE_LINE // coordinates.itemsize):
+        prefetch(coordinates, position)
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_csr(rows: CSR, coordinates: Array, order: Array, t: int) -> None:
+    n = rows.indptr.size - 1
+    if t + 2 * PREFETCH_AHEAD < order.size and order[t + 2 * PREFETCH_AHEAD] < n:
+        prefetch(rows.indptr, order[t + 2 * PREFETCH_AHEAD])
+    if t + PREFETCH_AHEAD < order.size and order[t + PREFETCH_AHEAD] < n:
+        _prefetch_csr_row(rows, coordinates, order[t + PREFETCH_AHEAD])
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_dense(rows: Array, coordinates: Array, order: Array, t: int) -> None:
+    """Nothing: a dense row is long, and the hardware reads ahead in it by itself."""
+
+
+prefetch_rows = on_rows(_prefetch_dense, _prefetch_csr)
+
+# ----------------------------------------------------------------------------------------
+# One row and a vector
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_dot(x: Array, v: Array) -> float:
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * v[j]
+    return total
+
+
+@njit(nogil=True, cache=True)
+def _csr_dot(rows: CSR, i: int, v: Array) -> float:
+    """Inner product of row i and v (d,), by two accumulators."""
+    data, indices = rows.data, rows.indices
+    start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+    even = start + (stop - start) // TWO * TWO
+    a, b = 0.0, 0.0
+    for q in range(start, even, TWO):
+        a += data[q] * v[np.uint64(indices[q])]
+        b += data[q + ONE] * v[np.uint64(indices[q + ONE])]
+    if even < stop:
+        a += data[even] * v[np.uint64(indices[even])]
+    return a + b
+
+
+@njit(nogil=True, cache=True)
+def _csr_add(rows: CSR, i: int, factor: float, v: Array) -> None:
+    """Add factor · row i to v (d,)."""
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        v[np.uint64(rows.indices[q])] += factor * rows.data[q]
+
+
+# ----------------------------------------------------------------------------------------
+# SVRG: the state of an epoch
+#
+# The move Δ = w − w̄ since the snapshot is s + U(b − h), with b = UᵀΔ and h = Uᵀs. The vector s
+# is kept as θu + φḡ + ψm, so that a sparse step touches the entries of its row alone.
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def _dense_state(rows: Array, d: int) -> Array:
+    """Zeros for u and the point to return, each contiguous: dense rows sweep them."""
+    return np.zeros((2, d))
+
+
+@njit(nogil=True, cache=True)
+def _csr_state(rows: CSR, d: int) -> Array:
+    """Zeros for u and the point to return, side by side: a sparse row touches both at an index."""
+    return np.zeros((d, 2))
+
+
+@njit(nogil=True, cache=True)
+def _dense_returned(rows: Array, state: Array) -> Array:
+    return state[1]
+
+
+@njit(nogil=True, cache=True)
+def _csr_returned(rows: CSR, state: Array) -> Array:
+    return state[:, 1].copy()
+
+
+@njit(nogil=True, cache=True)
+def _dense_row_count(rows: Array) -> int:
+    return rows.shape[0]
+
+
+@njit(nogil=True, cache=True)
+def _csr_row_count(rows: CSR) -> int:
+    return rows.indptr.size - 1
+
+
+row_count = on_rows(_dense_row_count, _csr_row_count)
+new_state = on_rows(_dense_state, _csr_state)
+returned_point = on_rows(_dense_returned, _csr_returned)
+
+# ----------------------------------------------------------------------------------------
+# SVRG: a block of steps. Four dense rows are read at once: inside the block the steps follow from
+# the rows' Gram matrix, and the dense vectors are swept once for four steps. Sparse rows, and the
+# regulariser's components (indices from n on, the unit vectors), are taken one by one.
+#
+# Arrays are passed one by one and rows by number: unpacking a tuple or making a view inside the
+# loop costs reference counts, which took half the time of a sparse step.
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def _dense_block_size(rows: Array, order: Array, t: int) -> int:
+    if t + ROWS_PER_BLOCK > order.size:
+        return 1
+    for later in range(t, t + ROWS_PER_BLOCK):
+        if order[later] >= rows.shape[0]:
+            return 1
+    return ROWS_PER_BLOCK
+
+
+@njit(nogil=True, cache=True)
+def _csr_block_size(rows: CSR, order: Array, t: int) -> int:
+    return 1
+
+
+block_size = on_rows(_dense_block_size, _csr_block_size)
+
+
+@njit(nogil=True, cache=True)
+def _read_csr_block(
+    rows: CSR,
+    order: Array,
+    t: int,
+    size: int,
+    state: Array,
+    gradient: Array,
+    gradient_products: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    i, n = order[t], rows.indptr.size - 1
+    if i < n:
+        inner[0], slope[0] = _csr_state_dot(rows, i, state), gradient_products[i]
+    else:
+        inner[0], slope[0] = state[i - n, 0], gradient[i - n]
+
+
+@njit(nogil=True, cache=True)
+def _csr_state_dot(rows: CSR, i: int, state: Array) -> float:
+    """`_csr_dot` with the first column of the state (d, 2)."""
+    data, indices = rows.data, rows.indices
+    start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+    even = start + (stop - start) // TWO * TWO
+    a, b = 0.0, 0.0
+    for q in range(start, even, TWO):
+        a += data[q] * state[np.uint64(indices[q]), 0]
+        b += data[q + ONE] * state[np.uint64(indices[q + ONE]), 0]
+    if even < stop:
+        a += data[even] * state[np.uint64(indices[even]), 0]
+    return a + b
+
+
+@njit(nogil=True, cache=True)
+def _read_dense_block(
+    rows: Array,
+    order: Array,
+    t: int,
+    size: int,
+    state: Array,
+    gradient: Array,
+    gradient_products: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    i, n = order[t], rows.shape[0]
+    if size > 1:
+        _read_four_rows(rows, order, t, state, gradient, inner, slope, gram)
+    elif i < n:
+        inner[0], slope[0] = _dense_dot(rows[i], state[0]), _dense_dot(rows[i], gradient)
+    else:
+        inner[0], slope[0] = state[0, i - n], gradient[i - n]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _read_four_rows(
+    rows: Array,
+    order: Array,
+    t: int,
+    state: Array,
+    gradient: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    """Fourteen inner products of four rows, u and the gradient, in one sweep."""
+    i0, i1, i2, i3 = order[t], order[t + 1], order[t + 2], order[t + 3]
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+    c01, c02, c03, c12, c13, c23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(gradient.size):
+        uj, gj = state[0, j], gradient[j]
+        x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
+        x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
+        a0 += x0 * uj
+        a1 += x1 * uj
+        a2 += x2 * uj
+        a3 += x3 * uj
+        b0 += x0 * gj
+        b1 += x1 * gj
+        b2 += x2 * gj
+        b3 += x3 * gj
+        c01 += x0 * x1
+        c02 += x0 * x2
+        c03 += x0 * x3
+        c12 += x1 * x2
+        c13 += x1 * x3
+        c23 += x2 * x3
+    inner[0], inner[1], inner[2], inner[3] = a0, a1, a2, a3
+    slope[0], slope[1], slope[2], slope[3] = b0, b1, b2, b3
+    gram[0, 1], gram[0, 2], gram[0, 3] = c01, c02, c03
+    gram[1, 2], gram[1, 3], gram[2, 3] = c12, c13, c23
+
+
+read_block = on_rows(_read_dense_block, _read_csr_block)
+
+
+@njit(nogil=True, cache=True)
+def _write_csr_block(
+    rows: CSR,
+    order: Array,
+    t: int,
+    size: int,
+    pushes: Array,
+    weighted: Array,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+    mean: Array,
+) -> None:
+    """Add the step's row to u and to the returned point; fold θ into u before it underflows."""
+    i, n = order[t], rows.indptr.size - 1
+    if abs(lazy[0]) < FOLD_BELOW or abs(lazy[0]) > FOLD_ABOVE:
+        state[:, 0] *= lazy[0]
+        lazy[3] *= lazy[0]
+        lazy[0] = 1.0
+    push, weight = pushes[0] / lazy[0], weighted[0]
+    if i >= n:
+        state[i - n, 0] += push
+        state[i - n, 1] += weight
+        return
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j, x = np.uint64(rows.indices[q]), rows.data[q]
+        state[j, 0] += push * x
+        state[j, 1] += weight * x
+
+
+@njit(nogil=True, cache=True)
+def _write_dense_block(
+    rows: Array,
+    order: Array,
+    t: int,
+    size: int,
+    pushes: Array,
+    weighted: Array,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+    mean: Array,
+) -> None:
+    """Put the lazy parts and the block's rows into u, and the rows into the returned point."""
+    if size > 1:
+        _add_four_rows(rows, order, t, pushes, weighted, lazy, state, gradient)
+    else:
+        _add_one_row(rows, order[t], pushes[0], weighted[0], lazy, state, gradient)
+    for j in range(mean.size):
+        state[0, j] += lazy[2] * mean[j]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_one_row(
+    rows: Array,
+    i: int,
+    push: float,
+    weight: float,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+) -> None:
+    n, theta, phi = rows.shape[0], lazy[0], lazy[1]
+    for j in range(gradient.size):
+        state[0, j] = theta * state[0, j] + phi * gradient[j]
+    if i >= n:
+        state[0, i - n] += push
+        state[1, i - n] += weight
+        return
+    for j in range(gradient.size):
+        state[0, j] += push * rows[i, j]
+        state[1, j] += weight * rows[i, j]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_four_rows(
+    rows: Array,
+    order: Array,
+    t: int,
+    pushes: Array,
+    weighted: Array,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+) -> None:
+    i0, i1, i2, i3 = order[t], order[t + 1], order[t + 2], order[t + 3]
+    p0, p1, p2, p3 = pushes[0], pushes[1], pushes[2], pushes[3]
+    w0, w1, w2, w3 = weighted[0], weighted[1], weighted[2], weighted[3]
+    theta, phi = lazy[0], lazy[1]
+    for j in range(gradient.size):
+        x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
+        x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
+        state[0, j] = (
+            theta * state[0, j] + phi * gradient[j] + p0 * x0 + p1 * x1 + p2 * x2 + p3 * x3
+        )
+        state[1, j] += w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+
+
+write_block = on_rows(_write_dense_block, _write_csr_block)
+
+
+@njit(nogil=True, cache=True)
+def _dense_settle(rows: Array, lazy: Array, gradient_mean: float, mean_mean: float) -> None:
+    """The dense block has put θ, φḡ and ψm into u: nothing stays lazy, and ⟨u, m⟩ has moved."""
+    lazy[3] = lazy[0] * lazy[3] + lazy[1] * gradient_mean + lazy[2] * mean_mean
+    lazy[0], lazy[1], lazy[2] = 1.0, 0.0, 0.0
+
+
+@njit(nogil=True, cache=True)
+def _csr_settle(rows: CSR, lazy: Array, gradient_mean: float, mean_mean: float) -> None:
+    """Nothing: φḡ and ψm stay lazy."""
+
+
+settle = on_rows(_dense_settle, _csr_settle)
+
+
+@njit(nogil=True, cache=True)
+def _centre_block(
+    order: Array,
+    t: int,
+    size: int,
+    n: int,
+    lazy: Array,
+    mean: Array,
+    mean_products: Array,
+    mean_mean: float,
+    gradient_mean: float,
+    gradient_products: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    """Turn the block's products with raw rows into those with centred ones.
+
+    The products of sparse rows with the gradient were made before the epoch, centred already.
+    """
+    raw_slope = gradient_products.size == 0
+    for p in range(size):
+        i = order[t + p]
+        if i >= n:
+            inner[p] += lazy[2] / lazy[0] * mean[i - n]
+            continue
+        inner[p] += lazy[2] / lazy[0] * (mean_products[i] - mean_mean) - lazy[3]
+        if raw_slope:
+            slope[p] -= gradient_mean
+        for q in range(p + 1, size):
+            gram[p, q] += mean_mean - (mean_products[i] + mean_products[order[t + q]])
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _basis_inner(b: Array, h: Array, coordinates: Array, i: int) -> float:
+    total = 0.0
+    for j in range(b.size):
+        total += (b[j] - h[j]) * coordinates[i, j]
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _basis_step(
+    delta: float,
+    coordinates: Array,
+    i: int,
+    gradient_basis: Array,
+    inside: Array,
+    shrink_inside: Array,
+    outside: float,
+    shrink: float,
+    weight: float,
+    b: Array,
+    h: Array,
+    returned: Array,
+) -> None:
+    for j in range(b.size):
+        slope = delta * coordinates[i, j] + gradient_basis[j]
+        bj = shrink_inside[j] * b[j] - inside[j] * slope
+        hj = shrink * h[j] - outside * slope
+        b[j], h[j] = bj, hj
+        returned[j] += weight * (bj - hj)
+
+
+@njit(nogil=True, cache=True)
+def svrg_epoch(
+    rows: Any,
+    order: Array,
+    scales: Array,
+    coordinates: Array,
+    centre: Centre,
+    direction: Direction,
+    steps: Steps,
+) -> tuple[Array, Array]:
+    """Run the steps `order` (m,) from the snapshot; give the move as a (d,) part and U times (k,).
+
+    Step t draws component i = order[t] and moves Δ by −ηP⁻¹(δ x_i + ḡ + λΔ), with
+    δ = scales[i]·⟨Δ, x_i⟩, scales[i] being the component's weight over its probability.
+    coordinates (n, k) are the centred rows times U; (n + d, k), with U below, if the
+    regulariser is sampled.
+    """
+    mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
+    gradient, gradient_products = direction.gradient, direction.row_products
+    gradient_basis, gradient_mean = direction.in_basis, direction.mean_product
+    inside, shrink_inside = steps.inside, steps.shrink_inside
+    outside, shrink = steps.outside, steps.shrink
+    row_weights, basis_weights = steps.row_weights, steps.basis_weights
+    n, rank = row_count(rows), coordinates.shape[1]
+    centred = mean.size > 0
+
+    state = new_state(rows, gradient.size)
+    b, h, basis_point = np.zeros(rank), np.zeros(rank), np.zeros(rank)
+    inner, slope = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
+    pushes, weighted = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
+    gram = np.zeros((ROWS_PER_BLOCK, ROWS_PER_BLOCK))
+    lazy = np.array([1.0, 0.0, 0.0, 0.0])  # θ, φ, ψ and ⟨u, m⟩
+    gradient_weight, mean_weight = 0.0, 0.0
+    t = 0
+    while t < order.size:
+        prefetch_rows(rows, coordinates, order, t)
+        size = block_size(rows, order, t)
+        read_block(rows, order, t, size, state, gradient, gradient_products, inner, slope, gram)
+        if centred:
+            _centre_block(
+                order,
+                t,
+                size,
+                n,
+                lazy,
+                mean,
+                mean_products,
+                mean_mean,
+                gradient_mean,
+                gradient_products,
+                inner,
+                slope,
+                gram,
+            )
+        for p in range(size):
+            inner[p] = lazy[0] * inner[p] + lazy[1] * slope[p]
+        for p in range(size):
+            i = order[t + p]
+            delta = (inner[p] + _basis_inner(b, h, coordinates, i)) * scales[i]
+            _basis_step(
+                delta,
+                coordinates,
+                i,
+                gradient_basis,
+                inside,
+                shrink_inside,
+                outside,
+                shrink,
+                basis_weights[t + p],
+                b,
+                h,
+                basis_point,
+            )
+            push = -outside * delta
+            for later in range(p + 1, size):
+                inner[later] = (
+                    shrink * inner[later] + push * gram[p, later] - outside * slope[later]
+                )
+            for earlier in range(p):
+                pushes[earlier] *= shrink
+            pushes[p], weighted[p] = push, row_weights[t + p] * push
+            gradient_weight -= row_weights[t + p] * outside
+            lazy[0] *= shrink
+            lazy[1] = shrink * lazy[1] - outside
+            lazy[2] *= shrink
+            if centred and i < n:
+                lazy[2] -= push
+                mean_weight -= weighted[p]
+        write_block(rows, order, t, size, pushes, weighted, lazy, state, gradient, mean)
+        settle(rows, lazy, gradient_mean, mean_mean)
+        if centred:
+            for p in range(size):
+                i = order[t + p]
+                mean_product = mean_products[i] if i < n else mean[i - n]
+                lazy[3] += pushes[p] / lazy[0] * mean_product
+        t += size
+
+    point = returned_point(rows, state)
+    for j in range(point.size):
+        point[j] += gradient_weight * gradient[j]
+    for j in range(mean.size):
+        point[j] += mean_weight * mean[j]
+    return point, basis_point
+
+
+# ----------------------------------------------------------------------------------------
+# Sampling
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def alias_table(probabilities: Array) -> tuple[Array, Array]:
+    """Vose's tables for sampling from N probabilities in constant time: thresholds and aliases."""
+    count = probabilities.size
+    threshold = probabilities * (count / probabilities.sum())
+    alias = np.arange(count)
+    small, large = np.empty(count, np.int64), np.empty(count, np.int64)
+    smalls, larges = 0, 0
+    for i in range(count):
+        if threshold[i] < 1.0:
+            small[smalls] = i
+            smalls += 1
+        else:
+            large[larges] = i
+            larges += 1
+    while smalls > 0 and larges > 0:
+        smalls -= 1
+        low, high = small[smalls], large[larges - 1]
+        alias[low] = high
+        threshold[high] -= 1.0 - threshold[low]
+        if threshold[high] < 1.0:
+            larges -= 1
+            small[smalls] = high
+            smalls += 1
+    # What remains differs from 1 by rounding alone.
+    for i in range(larges):
+        threshold[large[i]] = 1.0
+    for i in range(smalls):
+        if probabilities[small[i]] > 0.0:
+            threshold[small[i]] = 1.0
+    return threshold, alias
+
+
+# ----------------------------------------------------------------------------------------
+# Full products with sparse rows, and with dense rows of float32: one read of the data serves both
+# X V and Xᵀ(X V). They release the GIL; the caller splits rows or columns among its threads.
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def csr_normal_vector(
+    rows: CSR,
+    v: Array,
+    shifts: Array,
+    weights: Array,
+    start: int,
+    stop: int,
+    residual: Array,
+    product: Array,
+) -> None:
+    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, i in a range."""
+    for i in range(start, stop):
+        residual[i] = _csr_dot(rows, i, v) - shifts[i]
+        _csr_add(rows, i, weights[i] * residual[i], product)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dense_normal_vector(
+    rows: Array,
+    v: Array,
+    shifts: Array,
+    weights: Array,
+    start: int,
+    stop: int,
+    residual: Array,
+    product: Array,
+) -> None:
+    """`csr_normal_vector` for dense rows, four at a time."""
+    fours = start + (stop - start) // 4 * 4
+    for i in range(start, fours, 4):
+        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
+        a0, a1, a2, a3 = -shifts[i], -shifts[i + 1], -shifts[i + 2], -shifts[i + 3]
+        for j in range(v.size):
+            vj = v[j]
+            a0 += r0[j] * vj
+            a1 += r1[j] * vj
+            a2 += r2[j] * vj
+            a3 += r3[j] * vj
+        residual[i], residual[i + 1], residual[i + 2], residual[i + 3] = a0, a1, a2, a3
+        a0 *= weights[i]
+        a1 *= weights[i + 1]
+        a2 *= weights[i + 2]
+        a3 *= weights[i + 3]
+        for j in range(v.size):
+            product[j] += a0 * r0[j] + a1 * r1[j] + a2 * r2[j] + a3 * r3[j]
+    for i in range(fours, stop):
+        residual[i] = _dense_dot(rows[i], v) - shifts[i]
+        factor = weights[i] * residual[i]
+        for j in range(v.size):
+            product[j] += factor * rows[i, j]
+
+
+@njit(nogil=True, cache=True)
+def csr_normal(
+    rows: CSR,
+    v: Array,
+    weights: Array,
+    first: int,
+    last: int,
+    shift: Array,
+    product: Array,
+    total: Array,
+) -> None:
+    """product += Xᵀ diag(weights) R and total += weightsᵀR, R = X v − 1 shiftᵀ, columns in a range."""
+    width = last - first
+    row_product = np.empty(width)
+    for i in range(rows.indptr.size - 1):
+        for c in range(width):
+            row_product[c] = -shift[first + c]
+        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+            x, source = np.float64(rows.data[q]), v[np.uint64(rows.indices[q])]
+            for c in range(width):
+                row_product[c] += x * source[first + c]
+        for c in range(width):
+            row_product[c] *= weights[i]
+            total[first + c] += row_product[c]
+        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+            x, target = np.float64(rows.data[q]), product[np.uint64(rows.indices[q])]
+            for c in range(width):
+                target[first + c] += x * row_product[c]
+
+
+@njit(nogil=True, cache=True)
+def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> None:
+    """product_i (k,) = x_iᵀv for a range of rows."""
+    for i in range(start, stop):
+        for c in range(v.shape[1]):
+            product[i, c] = 0.0
+        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+            x, source = np.float64(rows.data[q]), v[np.uint64(rows.indices[q])]
+            for c in range(v.shape[1]):
+                product[i, c] += x * source[c]
+
+
+@njit(nogil=True, cache=True)
+def csr_adjoint(rows: CSR, r: Array, first: int, last: int, product: Array) -> None:
+    """product (d, k) += Xᵀ r for a range of columns of r (n, k)."""
+    for i in range(rows.indptr.size - 1):
+        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+            x, target = np.float64(rows.data[q]), product[np.uint64(rows.indices[q])]
+            for c in range(first, last):
+                target[c] += x * r[i, c]

@@ -1,0 +1,107 @@
+"""Which solver and preconditioner: by name, by object, or by a rule from the shape of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sketchridge.preconditioner import (
+    PRECONDITIONERS,
+    LowRankPreconditioner,
+    PreconditionerSpec,
+)
+from sketchridge.problem import RidgeProblem
+from sketchridge.solvers import SOLVERS, Solver
+
+# Up to this size of the smaller side, a factorisation takes less time than to think about it.
+DIRECT_SIZE = 2000
+DEFAULT_PRECONDITIONER = {"svrg": "lanczos", "cg": "nystrom"}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A solver, what preconditions it, and the reason in words."""
+
+    solver: Solver
+    preconditioner: PreconditionerSpec | LowRankPreconditioner
+    reason: str
+
+
+def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -> Choice:
+    """Resolve names, objects and "auto" into a solver and a preconditioner."""
+    reason = "as asked"
+    if solver == "auto":
+        solver, reason = _rule(problem, preconditioner)
+    solver = _resolve(solver, SOLVERS, "solver")
+    if problem.lam == 0 and solver.name != "direct":
+        raise ValueError(
+            f"lam=0 cannot be solved by {solver.name!r}: give lam > 0, or solver='direct', which "
+            "finds the minimum-norm solution"
+        )
+    if preconditioner == "auto":
+        preconditioner = DEFAULT_PRECONDITIONER.get(solver.name, "none")
+    return Choice(solver, _with_rank(preconditioner, rank, solver, problem), reason)
+
+
+def _rule(problem: RidgeProblem, preconditioner: Any) -> tuple[str, str]:
+    size = min(problem.n, problem.d)
+    if preconditioner not in ("auto", "none"):
+        return "cg", "conjugate gradients, for a preconditioner was given"
+    if size <= DIRECT_SIZE or problem.lam == 0:
+        return "direct", f"the smaller side is {size}, small enough to factorise"
+    return "cg", f"the smaller side is {size}: too large to factorise, so conjugate gradients"
+
+
+def _resolve(given: Any, registry: dict[str, type[Any]], argument: str) -> Any:
+    if not isinstance(given, str):
+        if isinstance(given, tuple(registry.values())):
+            return given
+        raise TypeError(
+            f"{argument}={given!r} is not a {argument}: give a name ({', '.join(registry)}) or "
+            "an object of its class"
+        )
+    if given not in registry:
+        raise ValueError(f"{argument}={given!r} is unknown: choose auto, {', '.join(registry)}")
+    return registry[given]()
+
+
+def _with_rank(
+    preconditioner: Any, rank: Any, solver: Solver, problem: RidgeProblem
+) -> PreconditionerSpec | LowRankPreconditioner:
+    """The preconditioner as a recipe of the given rank, or as it was built."""
+    if isinstance(preconditioner, LowRankPreconditioner):
+        _check_built(preconditioner, rank, problem)
+        return preconditioner
+    spec: Any = _resolve(preconditioner, PRECONDITIONERS, "preconditioner")
+    if not solver.uses_preconditioner and spec.name != "none":
+        raise ValueError(
+            f"preconditioner={spec.name!r} does not go with solver={solver.name!r}, which is "
+            "exact without: leave it at 'auto'"
+        )
+    if rank != "auto" and (isinstance(rank, bool) or not isinstance(rank, int)):
+        raise TypeError(f"rank={rank!r} is neither 'auto' nor an integer")
+    if rank != "auto" and not hasattr(spec, "rank"):
+        raise ValueError(f"rank={rank} has no meaning for preconditioner={spec.name!r}: leave it")
+    if rank != "auto" and not isinstance(preconditioner, str):
+        raise ValueError(f"rank={rank} and a preconditioner object: give the rank to the object")
+    recipe: PreconditionerSpec = type(spec)(rank=rank) if rank != "auto" else spec
+    recipe.directions(problem)
+    return recipe
+
+
+def _check_built(built: LowRankPreconditioner, rank: Any, problem: RidgeProblem) -> None:
+    if rank != "auto":
+        raise ValueError(f"rank={rank} cannot change a preconditioner that is built already")
+    if built.basis.shape[0] != problem.d:
+        raise ValueError(
+            f"preconditioner was built for {built.basis.shape[0]} columns and X has {problem.d}: "
+            "build one for this data"
+        )
+
+
+def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
+    """Bytes beyond X that the choice will hold at its peak, about."""
+    vectors = 8 * (6 * problem.d + 4 * problem.n) * problem.targets
+    numbers = choice.preconditioner.memory(problem)
+    numbers += choice.solver.memory(problem, choice.preconditioner.directions(problem))
+    return vectors + 8 * numbers

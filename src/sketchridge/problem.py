@@ -1,0 +1,233 @@
+"""The objective: its value, gradient and Gram products; weights and the intercept.
+
+    F(w) = ½ Σ ω_i (x_iᵀw + b − y_i)² + λ/2 ‖w‖²,   ω_i = s_i / Σs,   C = Σ ω_i x_i x_iᵀ
+
+The intercept b is unpenalised. It is eliminated by centring X and y by their weighted means m
+and ȳ, implicitly: X itself is never touched, so sparse data stays sparse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchridge.products import DenseProducts, Products, SparseProducts
+
+Array = NDArray[np.float64]
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The objective and its gradient at a point, computed afresh from the data."""
+
+    coef: Array  # (d, t)
+    objective: Array  # (t,) F(w)
+    gradient: Array  # (d, t) ∇F(w)
+    residual_norm: Array  # (t,) (Σ ω_i r_i²)^½
+    residual_mean: Array  # (t,) Σ ω_i r_i, what rounding left of the intercept's gradient
+
+
+class Problem(Protocol):
+    """What a full-gradient solver, a sketch and the certificate need of a ridge problem."""
+
+    n: int
+    d: int
+    lam: float
+    passes: float
+
+    @property
+    def targets(self) -> int:
+        """The number t of targets."""
+
+    @property
+    def null_objective(self) -> Array:
+        """F(0) with its best intercept, (t,)."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    def evaluate(self, W: Array) -> Evaluation:
+        """Objective and gradient at W (d, t); one pass."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+
+    def adjoint(self, R: Array) -> Array:
+        """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
+
+    def rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
+
+
+class RidgeProblem:
+    """A ridge problem over a dense or CSR matrix in memory (or a memory map)."""
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Array,
+        lam: float,
+        sample_weight: Array | None = None,
+        fit_intercept: bool = False,
+        scale_rows: bool = False,
+    ) -> None:
+        self.X = X
+        self.n, self.d = X.shape
+        dense = isinstance(X, np.ndarray)
+        self.products: Products = DenseProducts(X) if dense else SparseProducts(X)
+        self.passes = 0.0
+        self.notes: list[str] = []
+        self.weights = (
+            np.full(self.n, 1.0 / self.n)
+            if sample_weight is None
+            else sample_weight / sample_weight.sum()
+        )
+        self._raw_squared_norms = self.products.squared_norms()
+        self.passes += 1
+        # Dividing every row by the average norm τ and solving with λ is solving with λτ² on the
+        # rows as they are, for coefficients that fit those rows.
+        self.row_scale = float(self.weights @ np.sqrt(self._raw_squared_norms))
+        self.lam = lam * self.row_scale**2 if scale_rows else lam
+        self.mean: Array | None = None
+        self.target_mean = np.zeros(Y.shape[1])
+        self.Y = Y
+        if fit_intercept:
+            self._centre()
+
+    def _centre(self) -> None:
+        self.mean = self.products.adjoint(self.weights[:, None])[:, 0]
+        self.passes += 1
+        self.target_mean = self.weights @ self.Y
+        self.Y = self.Y - self.target_mean
+        # A constant target is centred to rounding errors: they are not a signal to fit.
+        noise = 8 * EPSILON * np.abs(self.target_mean)
+        self.Y[:, np.abs(self.Y[self.weights > 0]).max(axis=0) <= noise] = 0.0
+
+    @property
+    def targets(self) -> int:
+        """The number t of targets."""
+        return self.Y.shape[1]
+
+    @cached_property
+    def rows(self) -> Any:
+        """The matrix as the stochastic kernels take it: rows contiguous, dense or CSR."""
+        from sketchridge import kernels
+
+        if not isinstance(self.X, np.ndarray):
+            return kernels.CSR(self.X.data, self.X.indices, self.X.indptr)
+        if not self.X.flags.c_contiguous:
+            self.notes.append(
+                f"X is in Fortran order: copied to C order ({self.X.nbytes / 1e6:.1f} MB), "
+                "for this solver reads single rows"
+            )
+        return np.ascontiguousarray(self.X)
+
+    @cached_property
+    def null_objective(self) -> Array:
+        """F(0) with its best intercept, (t,)."""
+        objective: Array = 0.5 * (self.weights @ self.Y**2)
+        return objective
+
+    @cached_property
+    def mean_products(self) -> Array:
+        """x_iᵀm of the raw rows, (n,); empty when nothing is centred."""
+        if self.mean is None:
+            return np.zeros(0)
+        self.passes += 1
+        return self.products.multiply(self.mean[:, None])[:, 0]
+
+    @cached_property
+    def squared_norms(self) -> Array:
+        """‖x_i − m‖², (n,)."""
+        if self.mean is None:
+            return self._raw_squared_norms
+        centred = self._raw_squared_norms - 2 * self.mean_products + self.mean @ self.mean
+        return np.maximum(centred, 0.0)
+
+    @property
+    def raw_squared_norms(self) -> Array:
+        """‖x_i‖² of the rows as given, (n,)."""
+        return self._raw_squared_norms
+
+    @cached_property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+        return float(self.weights @ self._raw_squared_norms)
+
+    @cached_property
+    def trace(self) -> float:
+        """Trace of C."""
+        if self.mean is None:
+            return self.raw_trace
+        return max(0.0, self.raw_trace - float(self.mean @ self.mean))
+
+    def intercept(self, W: Array) -> Array:
+        """The best intercept for coefficients W (d, t)."""
+        if self.mean is None:
+            return np.zeros(W.shape[1])
+        return self.target_mean - self.mean @ W
+
+    def evaluate(self, W: Array) -> Evaluation:
+        """Objective and gradient at W (d, t); one pass."""
+        self.passes += 1
+        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
+        residual_mean = self.weights @ R
+        if self.mean is not None:
+            gradient = gradient - np.outer(self.mean, residual_mean)
+        squares = self.weights @ R**2
+        return Evaluation(
+            coef=W,
+            objective=0.5 * squares + 0.5 * self.lam * np.sum(W**2, axis=0),
+            gradient=gradient + self.lam * W,
+            residual_norm=np.sqrt(squares),
+            residual_mean=residual_mean if self.mean is not None else np.zeros(W.shape[1]),
+        )
+
+    def null_gradient(self) -> Array:
+        """The gradient at w = 0, (d, t); one pass."""
+        return -self.adjoint(np.sqrt(self.weights)[:, None] * self.Y)
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+        self.passes += 1
+        product, total = self.products.normal(V, self._shift(V), self.weights)
+        if self.mean is not None:
+            product -= np.outer(self.mean, total)
+        return product
+
+    def multiply(self, V: Array) -> Array:
+        """Centred rows times V (d, k): (n, k); one pass."""
+        self.passes += 1
+        return self.products.multiply(V) - self._shift(V)
+
+    def adjoint(self, R: Array) -> Array:
+        """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
+        self.passes += 1
+        weighted = np.sqrt(self.weights)[:, None] * R
+        product = self.products.adjoint(weighted)
+        if self.mean is not None:
+            product -= np.outer(self.mean, weighted.sum(axis=0))
+        return product
+
+    def _shift(self, V: Array) -> Array:
+        """mᵀV, (k,): what centring takes from every row's product."""
+        return np.zeros(V.shape[1]) if self.mean is None else self.mean @ V
+
+    def rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the gradient's rounding error, in the Euclidean norm, (t,).
+
+        Each product of the gradient is off by the unit roundoff times the norms of its factors;
+        √max(n, d) and the factor 4 cover how they add up (checked in exact arithmetic).
+        """
+        row_norm = np.sqrt(self.raw_trace)
+        coef_norm = np.linalg.norm(evaluation.coef, axis=0)
+        residual = evaluation.residual_norm + np.abs(self.target_mean) + row_norm * coef_norm
+        size = row_norm * residual + self.lam * coef_norm
+        bound: Array = 4 * EPSILON * np.sqrt(max(self.n, self.d)) * size
+        return bound

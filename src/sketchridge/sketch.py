@@ -1,0 +1,227 @@
+"""Sketches: the leading directions of C from a few passes over the data.
+
+Every sketch is a Krylov space. With Q̂ = [Q_0 … Q_q] orthonormal, the first q blocks spanning the
+space that was expanded, C [Q_0 … Q_{q−1}] = Q̂ T̂ holds to rounding, so all that follows is algebra
+on the small matrix T̂: Ritz pairs from its square part T, and the Nyström approximation
+Ĉ = CQ (QᵀCQ)⁻¹ (CQ)ᵀ = Q̂ T̂ T⁻¹ T̂ᵀ Q̂ᵀ, which never exceeds C.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from sketchridge.problem import EPSILON, Problem, RidgeProblem
+
+Array = NDArray[np.float64]
+
+# Up to this size of the smaller side the exact sketch forms a matrix of that size.
+DENSE_EIGENPROBLEM = 3000
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """A matrix B diag(values) Bᵀ ⪯ C (to rounding), B = frame @ rotation with orthonormal columns."""
+
+    frame: Array  # (d, r)
+    rotation: Array  # (r, p)
+    values: Array  # (p,) descending
+    slack: float  # ν: rounding may make it exceed C by this much
+
+    def split(self, G: Array) -> tuple[Array, Array]:
+        """BᵀG (p, t), and the squared norms (t,) of what of G is orthogonal to B."""
+        inside = self.frame.T @ G
+        coordinates = self.rotation.T @ inside
+        rest = G - self.frame @ inside
+        unused = inside - self.rotation @ coordinates
+        return coordinates, np.sum(rest**2, axis=0) + np.sum(unused**2, axis=0)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Approximate leading eigenpairs of C, free of λ, and a lower bound of C for certificates."""
+
+    basis: Array  # (d, k) orthonormal
+    values: Array  # (k,) descending
+    lower: LowerBound
+    trace: float  # of C, exact
+    exhausted: bool  # fewer pairs than asked for: C is zero in all other directions
+    probe: tuple[Array, Array]  # a vector (d, 1) and its image under C, to know the data again
+
+    def describes(self, problem: Problem) -> bool:
+        """Whether this is a sketch of the problem's data; one pass."""
+        vector, image = self.probe
+        difference = problem.gram(vector) - image
+        return bool(np.linalg.norm(difference) <= 1e-7 * np.linalg.norm(image) + 1e-300)
+
+
+@dataclass(frozen=True)
+class Krylov:
+    """An orthonormal frame Q̂ (d, r) and T̂ (r, p) with C Q̂[:, :p] = Q̂ T̂."""
+
+    frame: Array
+    coefficients: Array
+    trace: float
+    rounding_scale: float  # ‖C‖ plus what centring cancels
+
+    @property
+    def expanded(self) -> int:
+        """The dimension p of the space that C was applied to."""
+        return self.coefficients.shape[1]
+
+    @property
+    def exhausted(self) -> bool:
+        """C maps the space into itself."""
+        return self.frame.shape[1] == self.expanded
+
+    def probe(self) -> tuple[Array, Array]:
+        """A combination of the frame's columns and its image under C."""
+        mix = np.cos(np.arange(1.0, self.expanded + 1.0))[:, None]
+        return self.frame[:, : self.expanded] @ mix, self.frame @ (self.coefficients @ mix)
+
+    def ritz(self, rank: int) -> tuple[Array, Array]:
+        """The leading Ritz vectors (d, rank) and values: the paper's Ũ_k and σ̃²."""
+        values, vectors = self._projected()
+        keep = slice(None, None, -1)
+        values, vectors = values[keep][:rank], vectors[:, keep][:, :rank]
+        return self.frame[:, : self.expanded] @ vectors, np.maximum(values, 0.0)
+
+    def _projected(self) -> tuple[Array, Array]:
+        square = self.coefficients[: self.expanded]
+        values, vectors = np.linalg.eigh((square + square.T) / 2)
+        return values, vectors
+
+    def nystrom(self) -> LowerBound:
+        """The Nyström approximation, by its eigenpairs.
+
+        The projected matrix is shifted by ν before it is inverted and the shift is taken off the
+        values: rounding alone could make it indefinite.
+        """
+        values, vectors = self._projected()
+        top = max(float(values[-1]), 0.0) if values.size else 0.0
+        slack = 10 * EPSILON * np.sqrt(max(1, self.expanded)) * (top + self.rounding_scale)
+        slack = max(slack, np.finfo(np.float64).tiny)
+        shifted = self.coefficients.copy()
+        shifted[: self.expanded] += slack * np.eye(self.expanded)
+        factor = (shifted @ vectors) / np.sqrt(np.maximum(values, 0.0) + slack)
+        left, singular, _ = np.linalg.svd(factor, full_matrices=False)
+        kept = np.maximum(singular**2 - slack, 0.0)
+        useful = kept > 0
+        return LowerBound(self.frame, left[:, useful], kept[useful], slack)
+
+
+def paper_blocks(n: int, epsilon: float) -> int:
+    """The paper's number of Krylov blocks, q = ⌈ln n / √ε'⌉."""
+    return max(1, int(np.ceil(np.log(n) / np.sqrt(epsilon))))
+
+
+def block_lanczos(
+    problem: RidgeProblem, rank: int, blocks: int, rng: np.random.Generator
+) -> Krylov:
+    """The paper's Algorithm 2: the Krylov space of X̄Π, Π Gaussian (n, rank); blocks + 1 passes."""
+    start = problem.adjoint(rng.standard_normal((problem.n, rank)))
+    return expand(problem, start, blocks)
+
+
+def random_range(problem: Problem, rank: int, rng: np.random.Generator) -> Krylov:
+    """C applied once to Gaussian directions: what the Nyström sketch needs; one pass."""
+    return expand(problem, rng.standard_normal((problem.d, rank)), 1)
+
+
+def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
+    """Block Lanczos with full re-orthogonalisation from the columns of start (d, k)."""
+    d, width = start.shape
+    frame = np.empty((d, min(d, (blocks + 1) * width)))
+    columns: list[Array] = []
+    filled, _ = _append(frame, 0, start, 0.0)
+    done, norm = 0, 0.0
+    for _ in range(blocks):
+        if filled == done:
+            break
+        image = problem.gram(frame[:, done:filled])
+        norm = max(norm, _spectral_norm(image))
+        done, (filled, coefficients) = filled, _append(frame, filled, image, norm)
+        columns.append(coefficients)
+    coefficients = np.zeros((filled, done))
+    position = 0
+    for block in columns:
+        coefficients[: block.shape[0], position : position + block.shape[1]] = block
+        position += block.shape[1]
+    cancelled = getattr(problem, "raw_trace", problem.trace) - problem.trace
+    return Krylov(frame[:, :filled], coefficients, problem.trace, norm + cancelled)
+
+
+def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, Array]:
+    """Extend the frame by an orthonormal basis of what the block (d, k) adds to it.
+
+    Returns the new number of columns and the block's coefficients in the frame. Directions of
+    the block below rounding are dropped: on rank-deficient data there are such. Only products
+    are used, no Householder QR, which is bound by memory for tall thin blocks; repeating makes
+    it as accurate: every round orthogonalises against the frame, then within the block.
+    """
+    capacity = frame.shape[1]
+    inside = np.zeros((filled, block.shape[1]))
+    upper = np.eye(block.shape[1])
+    floor = 8 * EPSILON * max(norm, _spectral_norm(block))
+    basis = frame[:, :filled]
+    for _ in range(5):
+        overlap = basis.T @ block
+        block = block - basis @ overlap
+        inside += overlap @ upper
+        squares, vectors = np.linalg.eigh(block.T @ block)
+        sizes = np.sqrt(np.maximum(squares, 0.0)) * np.linalg.norm(vectors.T @ upper, axis=1)
+        kept = np.flatnonzero(sizes > floor)[::-1][: capacity - filled]
+        if kept.size == 0:
+            return filled, inside
+        # Squares below the rounding of the Gram matrix are noise: normalise by no less than it.
+        noise = 4 * EPSILON * squares[-1] * block.shape[1]
+        scales = np.sqrt(np.maximum(squares[kept], noise))
+        block = block @ (vectors[:, kept] / scales)
+        upper = scales[:, None] * (vectors[:, kept].T @ upper)
+        if scales.size == squares.size and np.all(np.abs(squares - 1.0) < 0.1):
+            break
+    grown = filled + kept.size
+    frame[:, filled:grown] = block
+    return grown, np.concatenate([inside, upper])
+
+
+def _spectral_norm(block: Array) -> float:
+    squares = np.linalg.eigvalsh(block.T @ block)
+    return float(np.sqrt(max(squares[-1], 0.0)))
+
+
+def exact_pairs(problem: RidgeProblem, rank: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """The leading `rank` eigenvectors (d, rank) and eigenvalues of C, to working accuracy."""
+    n, d = problem.n, problem.d
+    if min(n, d) <= DENSE_EIGENPROBLEM or rank >= min(n, d) - 1:
+        return _dense_pairs(problem, rank)
+    operator = LinearOperator(
+        (d, d),
+        matvec=lambda v: problem.gram(v.reshape(d, 1))[:, 0],
+        matmat=problem.gram,
+        dtype=np.float64,
+    )
+    values, vectors = eigsh(operator, k=rank, which="LA", v0=rng.standard_normal(d))
+    order = np.argsort(values)[::-1]
+    return np.ascontiguousarray(vectors[:, order]), np.maximum(values[order], 0.0)
+
+
+def _dense_pairs(problem: RidgeProblem, rank: int) -> tuple[Array, Array]:
+    """By the eigenproblem of C, or of X̄ᵀX̄ when that is smaller."""
+    problem.passes += 1
+    if problem.d <= problem.n:
+        C = problem.products.gram(problem.weights, problem.mean)
+        values, vectors = scipy.linalg.eigh(C, subset_by_index=(problem.d - rank, problem.d - 1))
+        return np.ascontiguousarray(vectors[:, ::-1]), np.maximum(values[::-1], 0.0)
+    K = problem.products.outer(problem.weights, problem.mean)
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=(problem.n - rank, problem.n - 1))
+    values = np.maximum(values[::-1], 0.0)
+    # Directions that are zero to rounding have no image to normalise; they are no directions of C.
+    found = int(np.count_nonzero(values > problem.n * EPSILON * values[0]))
+    image = problem.adjoint(vectors[:, ::-1][:, :found])
+    basis, _ = np.linalg.qr(image)
+    return basis, values[:found]

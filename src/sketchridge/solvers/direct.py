@@ -1,0 +1,255 @@
+"""The direct solve: Cholesky of the smaller of the two normal matrices, refined.
+
+Where the normal matrix is numerically singular (λ is tiny, or 0), the singular value
+decomposition of X takes over, and the history and the plan say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from sketchridge.certificate import Curvature
+from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.solvers.base import Array, Iterate, Iterates
+
+# λ below this share of the trace, times the size, drowns in the rounding of the normal matrix.
+SINGULAR = 8 * EPSILON
+
+
+@dataclass(frozen=True)
+class Direct:
+    """Cholesky in the primal (d ≤ n) or the dual (n < d), then steps of iterative refinement."""
+
+    name: ClassVar[str] = "direct"
+    summary: ClassVar[str] = "Cholesky, primal or dual by the smaller side; exact"
+    uses_preconditioner: ClassVar[bool] = False
+
+    def memory(self, problem: RidgeProblem, rank: int) -> int:
+        """The normal matrix and its factor."""
+        return 2 * min(problem.n, problem.d) ** 2
+
+    def iterates(
+        self,
+        problem: RidgeProblem,
+        preconditioner: LowRankPreconditioner,
+        start: Array,
+        rng: np.random.Generator,
+    ) -> Iterates:
+        """Yield the solution, then the solution refined by its own residual, and so on."""
+        factor, event = factorise(problem)
+        W = factor.first()
+        while True:
+            evaluation = problem.evaluate(W)
+            yield Iterate(W, evaluation=evaluation, curvature=factor, event=event)
+            event = None
+            W = W - factor.solve(evaluation.gradient)
+
+
+class Factor(Curvature, Protocol):
+    """A factorisation of H: it solves, and it certifies."""
+
+    def first(self) -> Array:
+        """The solution, as good as one use of the factor gives it, (d, t)."""
+
+    def solve(self, G: Array) -> Array:
+        """H⁻¹ G for G (d, t)."""
+
+
+def factorise(problem: RidgeProblem) -> tuple[Factor, str | None]:
+    """Factorise H; the second result says so when the decomposition had to be the singular one."""
+    size = min(problem.n, problem.d)
+    if problem.lam <= SINGULAR * size * problem.raw_trace:
+        return SingularValues.of(problem), _singular_event(problem)
+    problem.passes += 1
+    if problem.d <= problem.n:
+        return PrimalCholesky.of(problem), None
+    return DualCholesky.of(problem), None
+
+
+def _singular_event(problem: RidgeProblem) -> str:
+    if problem.lam == 0:
+        return (
+            "λ = 0: the minimum-norm solution, by the singular values of X (in a dense copy); "
+            "those that are zero to rounding are taken as zero"
+        )
+    return (
+        f"H is numerically singular (λ = {problem.lam:g}, trace of C {problem.trace:g}): "
+        "solved by the singular values of X (in a dense copy) instead of Cholesky"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalCholesky:
+    """The Cholesky factor of C + λI, (d, d)."""
+
+    problem: RidgeProblem
+    factor: Array
+    lam: float
+    trace: float
+
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> PrimalCholesky:
+        """Form and factorise the normal matrix."""
+        H = problem.products.gram(problem.weights, problem.mean)
+        H[np.diag_indices_from(H)] += problem.lam
+        factor = scipy.linalg.cholesky(H, lower=True, overwrite_a=True, check_finite=False)
+        trace = problem.raw_trace + problem.d * problem.lam
+        return cls(problem, factor, problem.lam, trace)
+
+    def first(self) -> Array:
+        """The solution, as good as one use of the factor gives it, (d, t)."""
+        return -self.solve(self.problem.null_gradient())
+
+    @property
+    def constant(self) -> float:
+        """The factor's backward error, relative to λ."""
+        return 1.0 + 4 * self.factor.shape[0] * EPSILON * self.trace / self.lam
+
+    def solve(self, G: Array) -> Array:
+        """H⁻¹ G for G (d, t)."""
+        solution: Array = scipy.linalg.cho_solve((self.factor, True), G, check_finite=False)
+        return solution
+
+    def energy(self, G: Array) -> Array:
+        """gᵀH⁻¹g of every column of G."""
+        half = scipy.linalg.solve_triangular(self.factor, G, lower=True, check_finite=False)
+        energy: Array = np.sum(half**2, axis=0)
+        return energy
+
+    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+        """tr(C H⁻¹) = d − λ tr(H⁻¹), exact."""
+        inverse = scipy.linalg.solve_triangular(
+            self.factor, np.eye(self.factor.shape[0]), lower=True, check_finite=False
+        )
+        exact = self.factor.shape[0] - self.lam * float(np.sum(inverse**2))
+        return exact, exact
+
+
+@dataclass(frozen=True, eq=False)
+class DualCholesky:
+    """The Cholesky factor of K + λI, K = S X Xᵀ S with S = diag(ω)^½, (n, n)."""
+
+    problem: RidgeProblem
+    factor: Array
+    lam: float
+
+    constant: ClassVar[float] = 1.0
+
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> DualCholesky:
+        """Form and factorise the dual normal matrix."""
+        K = problem.products.outer(problem.weights, problem.mean)
+        K[np.diag_indices_from(K)] += problem.lam
+        factor = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        return cls(problem, factor, problem.lam)
+
+    def first(self) -> Array:
+        """The solution X̄ (K + λI)⁻¹ S y, (d, t)."""
+        scaled = np.sqrt(self.problem.weights)[:, None] * self.problem.Y
+        dual = scipy.linalg.cho_solve((self.factor, True), scaled, check_finite=False)
+        return self.problem.adjoint(dual)
+
+    def _image(self, G: Array) -> Array:
+        image: Array = np.sqrt(self.problem.weights)[:, None] * self.problem.multiply(G)
+        return image
+
+    def solve(self, G: Array) -> Array:
+        """H⁻¹ G = (G − X̄ (K + λI)⁻¹ X̄ᵀG) / λ, X̄ = XᵀS."""
+        dual = scipy.linalg.cho_solve((self.factor, True), self._image(G), check_finite=False)
+        solution: Array = (G - self.problem.adjoint(dual)) / self.lam
+        return solution
+
+    def energy(self, G: Array) -> Array:
+        """gᵀH⁻¹g of every column of G, from above.
+
+        It is a difference, (‖g‖² − ‖L⁻¹X̄ᵀg‖²) / λ: what its rounding and the factor's could
+        hide is added; and it is never more than ‖g‖² / λ.
+        """
+        squares = np.sum(G**2, axis=0)
+        image = scipy.linalg.solve_triangular(
+            self.factor, self._image(G), lower=True, check_finite=False
+        )
+        size = self.factor.shape[0]
+        hidden = 4 * size * EPSILON * (1.0 + self.problem.raw_trace / self.lam) * squares
+        energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / self.lam
+        return np.maximum(energy, 0.0)
+
+    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+        """tr(C H⁻¹) = n − λ tr((K + λI)⁻¹), exact."""
+        inverse = scipy.linalg.solve_triangular(
+            self.factor, np.eye(self.factor.shape[0]), lower=True, check_finite=False
+        )
+        exact = self.factor.shape[0] - self.lam * float(np.sum(inverse**2))
+        return exact, exact
+
+
+@dataclass(frozen=True, eq=False)
+class SingularValues:
+    """The singular value decomposition S X = A diag(s) Vᵀ, S = diag(ω)^½, of a dense copy of X.
+
+    It does not square the condition number, and serves where Cholesky cannot.
+    """
+
+    problem: RidgeProblem
+    left: Array  # (n, r)
+    values: Array  # (r,) s
+    right: Array  # (d, r)
+    lam: float  # the smallest eigenvalue of P: λ, or s_r² when λ = 0
+
+    @classmethod
+    def of(cls, problem: RidgeProblem) -> SingularValues:
+        """Decompose; singular values that are zero to rounding are left out."""
+        problem.passes += 1
+        dense = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+        scaled = dense.astype(np.float64)
+        if problem.mean is not None:
+            scaled -= problem.mean
+        scaled *= np.sqrt(problem.weights)[:, None]
+        left, values, right = scipy.linalg.svd(
+            scaled, full_matrices=False, overwrite_a=True, check_finite=False
+        )
+        kept = values > max(problem.n, problem.d) * EPSILON * np.sqrt(problem.raw_trace)
+        left, values, right = left[:, kept], values[kept], right[kept].T
+        smallest = float(values[-1]) ** 2 if values.size else 1.0
+        return cls(problem, left, values, right, problem.lam or smallest)
+
+    @property
+    def constant(self) -> float:
+        """The decomposition's backward error: (s + e)² ≤ 1.1 s² + 11 e²."""
+        error = 10 * EPSILON * np.sqrt(max(1, self.values.size) * self.problem.raw_trace)
+        return max(1.1, 1.0 + 11.0 * error**2 / self.lam)
+
+    def first(self) -> Array:
+        """V diag(s / (s² + λ)) AᵀS y."""
+        scaled = np.sqrt(self.problem.weights)[:, None] * self.problem.Y
+        filtered = self.values / (self.values**2 + self.problem.lam)
+        return self.right @ (filtered[:, None] * (self.left.T @ scaled))
+
+    def _split(self, G: Array) -> tuple[Array, Array]:
+        coordinates = self.right.T @ G
+        return coordinates, G - self.right @ coordinates
+
+    def solve(self, G: Array) -> Array:
+        """H⁻¹ G for G (d, t); with λ = 0 the pseudo-inverse."""
+        coordinates, rest = self._split(G)
+        inside = self.right @ (coordinates / (self.values**2 + self.problem.lam)[:, None])
+        return inside + rest / self.problem.lam if self.problem.lam > 0 else inside
+
+    def energy(self, G: Array) -> Array:
+        """gᵀH⁻¹g of every column of G; with λ = 0, in the directions that were kept."""
+        coordinates, rest = self._split(G)
+        energy: Array = (1.0 / (self.values**2 + self.problem.lam)) @ coordinates**2
+        if self.problem.lam > 0:
+            energy = energy + np.sum(rest**2, axis=0) / self.problem.lam
+        return energy
+
+    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+        """tr(C H⁻¹), exact."""
+        squares = self.values**2
+        exact = float(np.sum(squares / (squares + self.problem.lam)))
+        return exact, exact

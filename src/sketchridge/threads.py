@@ -1,0 +1,53 @@
+"""Threads: how many there are, and who may use them.
+
+Dense products run on BLAS's threads, sparse ones on a pool of our own (kernels that release the
+GIL), and numba's thread pools are not used at all: two pools that spin on the same cores make
+each other several times slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  its BLAS is another library than numpy's: load both first
+
+    return ThreadpoolController()
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """One pool a process: the threads of a parent do not survive a fork."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sketchridge")
+
+
+def thread_count() -> int:
+    """The threads that BLAS may use now: a limit set outside (by joblib, say) binds us too."""
+    blas = _controller().select(user_api="blas")
+    counts = [library.num_threads for library in blas.lib_controllers]
+    return max(1, min([*counts, len(os.sched_getaffinity(0))] if _HAS_AFFINITY else counts or [1]))
+
+
+_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+
+
+def single_threaded_blas() -> AbstractContextManager[Any]:
+    """A context in which BLAS keeps to one thread, so that it does not spin beside our pool."""
+    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return context
+
+
+def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run the tasks at once, one a thread, and give their results in order."""
+    if len(tasks) == 1:
+        return [tasks[0]()]
+    return [future.result() for future in [_pool(os.getpid()).submit(task) for task in tasks]]

@@ -1,0 +1,45 @@
+"""Small problems with known answers, for all the tests."""
+
+import numpy as np
+from scipy import sparse
+
+from sketchridge.problem import RidgeProblem
+
+
+def orthonormal(rng, rows, columns):
+    return np.linalg.qr(rng.standard_normal((rows, columns)))[0]
+
+
+def with_spectrum(rng, n, d, singular_values):
+    """X (n, d) with XᵀX/n of eigenvalues singular_values²."""
+    rank = len(singular_values)
+    left, right = orthonormal(rng, n, rank), orthonormal(rng, d, rank)
+    return np.sqrt(n) * (left * singular_values) @ right.T
+
+
+def decaying(rng, n, d, power=1.0):
+    """X (n, d) with singular values 1/q^power."""
+    return with_spectrum(rng, n, d, np.arange(1, min(n, d) + 1.0) ** -power)
+
+
+def sparse_rows(rng, n, d, density=0.2):
+    """A CSR matrix with decaying columns and some empty rows."""
+    X = sparse.random_array((n, d), density=density, rng=rng, format="csr")
+    X = X @ sparse.diags_array(np.arange(1, d + 1.0) ** -0.5)
+    return sparse.csr_array(X)
+
+
+def dense_of(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X, dtype=float)
+
+
+def centred(X, y, omega):
+    """X and y as the literal algorithms want them for an intercept."""
+    X = dense_of(X)
+    return X - omega @ X, y - omega @ y
+
+
+def make(X, y, lam, sample_weight=None, fit_intercept=False):
+    return RidgeProblem(
+        X, np.asarray(y, float).reshape(len(y), -1), lam, sample_weight, fit_intercept
+    )
