@@ -43,3 +43,23 @@ def make(X, y, lam, sample_weight=None, fit_intercept=False):
     return RidgeProblem(
         X, np.asarray(y, float).reshape(len(y), -1), lam, sample_weight, fit_intercept
     )
+
+
+def correlation_factor(X, omega, fit_intercept=False):
+    """The paper's X̄ (d, n), dense: X̄X̄ᵀ = C."""
+    X = dense_of(X)
+    X = X - omega @ X if fit_intercept else X
+    return (np.sqrt(omega)[:, None] * X).T
+
+
+def preconditioned_eigenvalues(X_bar, lam, P_inv_sqrt):
+    """Of P^{-1/2}(X̄X̄ᵀ + λI)P^{-1/2}, descending; as squared singular values, for accuracy."""
+    d = X_bar.shape[0]
+    stacked = np.vstack([X_bar.T, np.sqrt(lam) * np.eye(d)]) @ P_inv_sqrt
+    return np.linalg.svd(stacked, compute_uv=False) ** 2
+
+
+def average_condition_number(X_bar, lam, P_inv_sqrt):
+    """The paper's κ̃ = tr / λ_d of P^{-1/2}(C + λI)P^{-1/2}."""
+    eigenvalues = preconditioned_eigenvalues(X_bar, lam, P_inv_sqrt)
+    return eigenvalues.sum() / eigenvalues[-1]

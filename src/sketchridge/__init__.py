@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from sketchridge.driver import solve
-from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
-from sketchridge.solution import Plan, Record, Solution, Status
-from sketchridge.solvers import CG, SVRG, Direct
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sketchridge.driver import solve
+    from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
+    from sketchridge.solution import Plan, Record, Solution, Status
+    from sketchridge.solvers import CG, SVRG, Direct
 
 __version__ = "0.1.0"
 
@@ -23,3 +27,24 @@ __all__ = [
     "Status",
     "solve",
 ]
+
+# Loaded when first used: scipy alone takes longer to import than numpy.
+_HOMES = {
+    "sketchridge.driver": ("solve",),
+    "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
+    "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
+    "sketchridge.solvers": ("CG", "SVRG", "Direct"),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'sketchridge' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

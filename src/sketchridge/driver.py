@@ -432,7 +432,7 @@ class Run:
             where=explained > 0,
         )
 
-        def shaped(values: Array) -> Any:
+        def shaped(values: NDArray[Any]) -> Any:
             return values[0].item() if flat else values
 
         return Solution(

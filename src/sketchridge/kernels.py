@@ -1,4 +1,4 @@
-"""Every numba loop of the package: arrays in, arrays out; nothing is printed, stopped or called back.
+"""Every numba loop of the package: arrays in and out; no printing, stopping or calling back.
 
 All helpers of a cached kernel live in this file, for numba's cache does not notice an edit of a
 helper in another file. A matrix of rows is either a C-ordered array or a `CSR` tuple: a kernel is
@@ -27,7 +27,7 @@ REORDERED = {"reassoc", "contract", "nsz", "arcp"}
 ROWS_PER_BLOCK = 4
 FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
 PREFETCH_AHEAD = 4
-CACHE_LINE = 64
+PER_CACHE_LINE = 8  # numbers of 8 bytes
 ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
 
 
@@ -118,12 +118,11 @@ def _prefetch(array: Any, index: Any) -> Any:
 @njit(nogil=True, cache=True)
 def _prefetch_csr_row(rows: CSR, coordinates: Array, i: int) -> None:
     start, stop = rows.indptr[i], rows.indptr[i + 1]
-    for position in range(start, stop, CACHE_LINE // rows.data.itemsize):
+    for position in range(start, stop, PER_CACHE_LINE):
         prefetch(rows.data, position)
-    for position in range(start, stop, CACHE_LINE // rows.indices.itemsize):
         prefetch(rows.indices, position)
     rank = coordinates.shape[1]
-    for position in range(i * rank, (i + 1) * rank, CACHE_LINE // coordinates.itemsize):
+    for position in range(i * rank, (i + 1) * rank, PER_CACHE_LINE):
         prefetch(coordinates, position)
 
 
@@ -690,7 +689,7 @@ def csr_normal_vector(
     residual: Array,
     product: Array,
 ) -> None:
-    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, i in a range."""
+    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range."""
     for i in range(start, stop):
         residual[i] = _csr_dot(rows, i, v) - shifts[i]
         _csr_add(rows, i, weights[i] * residual[i], product)
@@ -743,7 +742,7 @@ def csr_normal(
     product: Array,
     total: Array,
 ) -> None:
-    """product += Xᵀ diag(weights) R and total += weightsᵀR, R = X v − 1 shiftᵀ, columns in a range."""
+    """product += Xᵀ diag(weights) R, total += weightsᵀR, R = X v − 1 shiftᵀ; a range of columns."""
     width = last - first
     row_product = np.empty(width)
     for i in range(rows.indptr.size - 1):

@@ -69,7 +69,7 @@ class LowRankPreconditioner:
 
     def power(self, G: Array, exponent: float) -> Array:
         """P^exponent G for G (d, t)."""
-        outside = self.outside**-exponent
+        outside = float(self.outside**-exponent)
         if self.rank == 0:
             return outside * G
         coordinates = self.basis.T @ G

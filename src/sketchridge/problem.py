@@ -78,7 +78,8 @@ class RidgeProblem:
         scale_rows: bool = False,
     ) -> None:
         self.X = X
-        self.n, self.d = X.shape
+        self.n: int = X.shape[0]
+        self.d: int = X.shape[1]
         dense = isinstance(X, np.ndarray)
         self.products: Products = DenseProducts(X) if dense else SparseProducts(X)
         self.passes = 0.0
@@ -112,7 +113,7 @@ class RidgeProblem:
     @property
     def targets(self) -> int:
         """The number t of targets."""
-        return self.Y.shape[1]
+        return int(self.Y.shape[1])
 
     @cached_property
     def rows(self) -> Any:

@@ -1,4 +1,4 @@
-"""Products of the data matrix with full vectors and blocks, on all cores, in as few reads as possible.
+"""Products of the data matrix with vectors and blocks, on all cores, in as few reads as possible.
 
 X is a float32 or float64 matrix, dense in either order or CSR; everything that comes out is
 float64. A float32 matrix is widened block by block, never as a whole.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -205,7 +206,7 @@ class SparseProducts:
         threads = thread_count()
         goals = np.arange(1, threads) * (self.X.nnz / threads)
         cuts = [0, *np.searchsorted(self.X.indptr, goals).tolist(), self.X.shape[0]]
-        return [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if b > a]
+        return [(a, b) for a, b in pairwise(cuts) if b > a]
 
     def squared_norms(self) -> Array:
         """‖x_i‖², (n,)."""
@@ -313,7 +314,7 @@ class SparseProducts:
 def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
     """Split 0 … count into at most `parts` ranges of about the same length."""
     cuts = np.linspace(0, count, min(parts, count) + 1).astype(int).tolist()
-    return list(zip(cuts[:-1], cuts[1:], strict=True))
+    return list(pairwise(cuts))
 
 
 def _by_rows(

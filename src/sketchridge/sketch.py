@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from sketchridge.problem import EPSILON, Problem, RidgeProblem
 
@@ -25,7 +24,7 @@ DENSE_EIGENPROBLEM = 3000
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A matrix B diag(values) Bᵀ ⪯ C (to rounding), B = frame @ rotation with orthonormal columns."""
+    """B diag(values) Bᵀ ⪯ C (to rounding), B = frame @ rotation with orthonormal columns."""
 
     frame: Array  # (d, r)
     rotation: Array  # (r, p)
@@ -71,12 +70,12 @@ class Krylov:
     @property
     def expanded(self) -> int:
         """The dimension p of the space that C was applied to."""
-        return self.coefficients.shape[1]
+        return int(self.coefficients.shape[1])
 
     @property
     def exhausted(self) -> bool:
         """C maps the space into itself."""
-        return self.frame.shape[1] == self.expanded
+        return int(self.frame.shape[1]) == self.expanded
 
     def probe(self) -> tuple[Array, Array]:
         """A combination of the frame's columns and its image under C."""
@@ -199,6 +198,8 @@ def exact_pairs(problem: RidgeProblem, rank: int, rng: np.random.Generator) -> t
     n, d = problem.n, problem.d
     if min(n, d) <= DENSE_EIGENPROBLEM or rank >= min(n, d) - 1:
         return _dense_pairs(problem, rank)
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
     operator = LinearOperator(
         (d, d),
         matvec=lambda v: problem.gram(v.reshape(d, 1))[:, 0],

@@ -33,11 +33,15 @@ def _pool(process: int) -> ThreadPoolExecutor:
 def thread_count() -> int:
     """The threads that BLAS may use now: a limit set outside (by joblib, say) binds us too."""
     blas = _controller().select(user_api="blas")
-    counts = [library.num_threads for library in blas.lib_controllers]
-    return max(1, min([*counts, len(os.sched_getaffinity(0))] if _HAS_AFFINITY else counts or [1]))
+    counts = [int(library.num_threads) for library in blas.lib_controllers]
+    return max(1, min([*counts, _cores()]))
 
 
-_HAS_AFFINITY = hasattr(os, "sched_getaffinity")
+def _cores() -> int:
+    """The cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def single_threaded_blas() -> AbstractContextManager[Any]:

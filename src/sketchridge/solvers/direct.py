@@ -108,7 +108,8 @@ class PrimalCholesky:
     @property
     def constant(self) -> float:
         """The factor's backward error, relative to λ."""
-        return 1.0 + 4 * self.factor.shape[0] * EPSILON * self.trace / self.lam
+        size = int(self.factor.shape[0])
+        return 1.0 + 4 * size * EPSILON * self.trace / self.lam
 
     def solve(self, G: Array) -> Array:
         """H⁻¹ G for G (d, t)."""
@@ -222,7 +223,7 @@ class SingularValues:
     def constant(self) -> float:
         """The decomposition's backward error: (s + e)² ≤ 1.1 s² + 11 e²."""
         error = 10 * EPSILON * np.sqrt(max(1, self.values.size) * self.problem.raw_trace)
-        return max(1.1, 1.0 + 11.0 * error**2 / self.lam)
+        return max(1.1, 1.0 + 11.0 * float(error) ** 2 / self.lam)
 
     def first(self) -> Array:
         """V diag(s / (s² + λ)) AᵀS y."""

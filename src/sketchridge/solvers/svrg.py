@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
@@ -101,7 +102,7 @@ class SVRG:
         problem: RidgeProblem,
         components: Components,
         gradients: Array,
-        order: Array,
+        order: NDArray[np.int64],
         steps: Array,
     ) -> Array:
         """The snapshot's move (d, t): one epoch for every target, on the same rows."""
@@ -134,7 +135,7 @@ class Components:
     shrinking: float  # the λ that every step applies: λ, or 0 when the regulariser is sampled
     centre: Centre
     threshold: Array  # alias table
-    alias: Array
+    alias: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -178,7 +179,7 @@ class Components:
             alias,
         )
 
-    def draw(self, rng: np.random.Generator, count: int) -> Array:
+    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """`count` components by their probabilities, from the alias table."""
         drawn = rng.integers(self.alias.size, size=count)
         rejected = rng.random(count) >= self.threshold[drawn]
@@ -208,12 +209,12 @@ class Components:
         from sketchridge import kernels
 
         shrink = 1.0 - step * self.preconditioner.outside * self.shrinking
-        powers = shrink ** np.arange(length)
+        powers: Array = np.float64(shrink) ** np.arange(length)
         if snapshot == "average":
-            row_weights = np.cumsum(powers)[::-1] / length
+            row_weights: Array = np.cumsum(powers)[::-1] / length
             basis_weights = np.full(length, 1.0 / length)
         else:
-            row_weights, basis_weights = powers[::-1], np.zeros(length)
+            row_weights, basis_weights = powers[::-1].copy(), np.zeros(length)
             basis_weights[-1] = 1.0
         inside = step * self.preconditioner.inside
         return kernels.Steps(
@@ -221,17 +222,17 @@ class Components:
             step * self.preconditioner.outside,
             inside,
             1.0 - inside * self.shrinking,
-            np.ascontiguousarray(row_weights),
+            row_weights,
             basis_weights,
         )
 
 
-def _grew(latest: Evaluation, best: Evaluation, null_objective: Array) -> Array:
+def _grew(latest: Evaluation, best: Evaluation, null_objective: Array) -> NDArray[np.bool_]:
     """Whether each target's objective grew by more than rounding (or is no number)."""
     return ~(latest.objective <= best.objective + 64 * EPSILON * null_objective)
 
 
-def _choose(first: Array, a: Evaluation, b: Evaluation) -> Evaluation:
+def _choose(first: NDArray[np.bool_], a: Evaluation, b: Evaluation) -> Evaluation:
     """Target by target, a where `first`, else b."""
     return Evaluation(
         np.where(first, a.coef, b.coef),

@@ -1,0 +1,213 @@
+"""Every product of the data matrix against numpy on the same numbers, dense and in float64."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from sketchridge import products, threads
+from sketchridge.products import DenseProducts, SparseProducts
+from tests.problems import dense_of
+
+SHAPES = [(37, 11), (11, 37), (1, 6), (6, 1)]
+TINY_BLOCK = 200  # bytes: a few rows at most
+
+
+def numbers(n, d):
+    """Values of mixed size with an empty row and an empty column where there is room."""
+    rng = np.random.default_rng(n + 100 * d)
+    X = rng.standard_normal((n, d)) * np.arange(1, d + 1) ** -1.0
+    X[rng.random((n, d)) < 0.6] = 0.0
+    if min(n, d) > 2:
+        X[n // 2], X[:, d // 2] = 0.0, 0.0
+        X[-1], X[:, 0] = 0.0, 0.0
+    return X
+
+
+def read_only(X):
+    X = X.copy(order="K")
+    X.setflags(write=False)
+    return X
+
+
+def memory_map(X, path):
+    np.save(path / "X.npy", X)
+    return np.load(path / "X.npy", mmap_mode="r")
+
+
+def csr(X, index):
+    X = sparse.csr_array(X)
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    return X
+
+
+def read_only_csr(X, index):
+    X = csr(X, index)
+    for array in (X.data, X.indices, X.indptr):
+        array.setflags(write=False)
+    return X
+
+
+DENSE = {
+    "C": lambda X, path: X,
+    "F": lambda X, path: np.asfortranarray(X),
+    "C float32": lambda X, path: X.astype(np.float32),
+    "F float32": lambda X, path: np.asfortranarray(X, dtype=np.float32),
+    "read-only": lambda X, path: read_only(X),
+    "read-only float32": lambda X, path: read_only(X.astype(np.float32)),
+    "memory map": lambda X, path: memory_map(X, path),
+    "float32 memory map": lambda X, path: np.asarray(memory_map(X.astype(np.float32), path)),
+}
+CSR = {
+    "int32": lambda X, path: csr(X, np.int32),
+    "int64": lambda X, path: csr(X, np.int64),
+    "float32": lambda X, path: csr(X.astype(np.float32), np.int32),
+    "float32 int64": lambda X, path: csr(X.astype(np.float32), np.int64),
+    "read-only": lambda X, path: read_only_csr(X, np.int32),
+    "matrix": lambda X, path: sparse.csr_matrix(X),
+}
+FORMS = [*((DenseProducts, form) for form in DENSE), *((SparseProducts, form) for form in CSR)]
+
+
+def made(kind, form, shape, path):
+    """The products of a matrix in some form, and the same numbers for numpy."""
+    makers = DENSE if kind is DenseProducts else CSR
+    X = makers[form](numbers(*shape), path)
+    return kind(X), dense_of(X).astype(np.float64)
+
+
+def assert_same(computed, expected, size=1.0):
+    """Equal to rounding, relative to the size of the numbers that were added up."""
+    assert computed.dtype == np.float64
+    assert computed.shape == expected.shape
+    np.testing.assert_allclose(computed, expected, rtol=1e-12, atol=1e-13 * size)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    monkeypatch.setattr(products, "CACHED_BLOCK_BYTES", TINY_BLOCK)
+    monkeypatch.setattr(products, "WIDE_BLOCK_BYTES", TINY_BLOCK)
+
+
+@pytest.fixture(params=["small", "compiled, 1 thread", "compiled, 2 threads", "more threads"])
+def work(request, monkeypatch, many_blocks):
+    """Small enough for numpy and scipy, or through the compiled kernels on so many threads."""
+    count = {"compiled, 1 thread": 1, "compiled, 2 threads": 2, "more threads": 50}
+    if request.param in count:
+        monkeypatch.setattr(products, "SMALL_WORK", 0)
+        monkeypatch.setattr(products, "thread_count", lambda: count[request.param])
+
+
+every_form = pytest.mark.parametrize(("kind", "form"), FORMS)
+every_shape = pytest.mark.parametrize("shape", SHAPES, ids=str)
+compiled = pytest.mark.parametrize(
+    ("kind", "form"), [(DenseProducts, "C float32"), (SparseProducts, "int32")]
+)
+every_width = pytest.mark.parametrize("k", [1, 3, 9])
+
+
+@every_form
+@every_shape
+@every_width
+def test_products_with_vectors_are_numpys(kind, form, shape, k, work, tmp_path):
+    fast, X = made(kind, form, shape, tmp_path)
+    rng = np.random.default_rng(k)
+    n, d = shape
+    V, R, Y = rng.standard_normal((d, k)), rng.standard_normal((n, k)), rng.standard_normal((n, k))
+    shift, weights = rng.standard_normal(k), rng.uniform(0.0, 1.0, n)
+    weights[0] = 0.0
+    size = 1.0 + np.abs(X).sum()
+
+    assert fast.shape == shape
+    assert_same(fast.multiply(V), X @ V, size)
+    assert_same(fast.adjoint(R), X.T @ R, size)
+    residual = X @ V - shift
+    product, total = fast.normal(V, shift, weights)
+    assert_same(product, X.T @ (weights[:, None] * residual), size**2)
+    assert_same(total, weights @ residual, size)
+    residual = residual - Y
+    fitted, gradient = fast.residual(V, Y, shift, weights)
+    assert_same(fitted, residual, size)
+    assert_same(gradient, X.T @ (weights[:, None] * residual), size**2)
+
+
+@every_form
+@every_shape
+@pytest.mark.parametrize("centring", ["raw", "mean", "any vector"])
+def test_square_matrices_are_numpys(kind, form, shape, centring, many_blocks, tmp_path):
+    fast, X = made(kind, form, shape, tmp_path)
+    rng = np.random.default_rng(4)
+    weights = rng.uniform(0.0, 1.0, shape[0])
+    weights /= weights.sum()
+    mean = {"raw": None, "mean": weights @ X, "any vector": rng.standard_normal(shape[1])}[centring]
+    scaled = np.sqrt(weights)[:, None] * (X if mean is None else X - mean)
+    assert_same(fast.gram(weights, mean), scaled.T @ scaled, 10.0)
+    assert_same(fast.outer(weights, mean), scaled @ scaled.T, 10.0)
+
+
+@every_form
+@every_shape
+def test_squared_norms_are_numpys(kind, form, shape, work, tmp_path):
+    fast, X = made(kind, form, shape, tmp_path)
+    assert_same(fast.squared_norms(), (X**2).sum(axis=1))
+
+
+@pytest.mark.parametrize(("kind", "form"), [(DenseProducts, "C"), (SparseProducts, "int32")])
+def test_vectors_in_any_memory_order_will_do(kind, form, work, tmp_path):
+    fast, X = made(kind, form, (37, 11), tmp_path)
+    rng = np.random.default_rng(0)
+    V = np.asfortranarray(rng.standard_normal((11, 4)))[:, ::2]
+    R = np.asfortranarray(rng.standard_normal((37, 4)))[:, ::2]
+    assert_same(fast.multiply(V), X @ V, 10.0)
+    assert_same(fast.adjoint(R), X.T @ R, 10.0)
+    assert_same(fast.normal(V, np.zeros(2), np.ones(37))[0], X.T @ (X @ V), 100.0)
+
+
+@compiled
+@pytest.mark.parametrize("k", [1, 4])
+def test_real_sizes_reach_the_compiled_kernels(kind, form, k, tmp_path):
+    """Above the threshold as it ships, with the block sizes as they ship."""
+    n, d = 6000, 1000
+    fast, X = made(kind, form, (n, d), tmp_path)
+    rng = np.random.default_rng(1)
+    V, weights = rng.standard_normal((d, k)), np.full(n, 1 / n)
+    assert np.count_nonzero(X) >= products.SMALL_WORK
+    product, _ = fast.normal(V, np.zeros(k), weights)
+    assert_same(product, X.T @ (weights[:, None] * (X @ V)), 10.0)
+    assert_same(fast.multiply(V), X @ V, 10.0)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_sparse_matrix_without_any_value_gives_zeros(k, work):
+    fast = SparseProducts(sparse.csr_array((7, 5)))
+    assert not fast.squared_norms().any()
+    assert not fast.multiply(np.ones((5, k))).any()
+    assert not fast.adjoint(np.ones((7, k))).any()
+    product, total = fast.normal(np.ones((5, k)), np.ones(k), np.ones(7))
+    assert not product.any()
+    assert_same(total, np.full(k, -7.0))
+    assert not fast.gram(np.ones(7), None).any()
+    assert not fast.outer(np.ones(7), None).any()
+
+
+@compiled
+def test_one_thread_and_two_agree_to_rounding(kind, form, monkeypatch, tmp_path):
+    monkeypatch.setattr(products, "SMALL_WORK", 0)
+    fast, _ = made(kind, form, (300, 40), tmp_path)
+    V = np.random.default_rng(0).standard_normal((40, 1))
+    answers = []
+    for count in (1, 2):
+        with threadpool_limits(count):
+            answers.append(fast.normal(V, np.zeros(1), np.ones(300))[0])
+    assert_same(*answers, 100.0)
+
+
+def test_a_limit_of_threads_set_outside_binds():
+    with threadpool_limits(1, user_api="blas"):
+        assert threads.thread_count() == 1
+
+
+def test_the_threads_results_come_in_order_and_their_errors_come_through():
+    assert threads.run_all([lambda i=i: i for i in range(20)]) == list(range(20))
+    with pytest.raises(ZeroDivisionError):
+        threads.run_all([lambda: 1, lambda: 1 // 0])
