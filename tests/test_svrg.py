@@ -1,12 +1,17 @@
 """The fast epoch against the paper's algorithm written out, on the same random indices."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
 from sketchridge.solvers.svrg import SVRG, Components
 from tests import literal
-from tests.problems import centred, decaying, make, sparse_rows
+from tests.problems import centred, decaying, make, sparse_rows, with_spectrum
 
 EPOCHS = {"exact": literal.svrg_epoch_exact, "sampled": literal.svrg_epoch_sampled}
 
@@ -23,6 +28,65 @@ def data(kind, n, d, rng):
     return sparse_rows(rng, n, d)
 
 
+class Epoch:
+    """One epoch from a random point, by the kernel and by the literal algorithm."""
+
+    def __init__(
+        self,
+        X,
+        lam,
+        spec,
+        length=90,
+        regularization="exact",
+        snapshot="average",
+        weights=None,
+        intercept=False,
+        seed=3,
+    ):
+        rng = np.random.default_rng(seed)
+        n, d = X.shape
+        y = rng.standard_normal(n)
+        self.problem = make(X, y, lam, weights, intercept)
+        self.preconditioner = spec.build(self.problem, rng)
+        self.components = Components.of(self.problem, self.preconditioner, regularization)
+        self.solver = SVRG(snapshot=snapshot, regularization=regularization)
+        self.order = self.components.draw(rng, length)
+        self.start = rng.standard_normal((d, 1))
+        self.data = centred(X, y, self.problem.weights * intercept)
+
+    def shrink(self, step):
+        """ρ, the factor that a step of this size (in units of 1/β̂) applies outside the basis."""
+        scale = self.preconditioner.outside * self.problem.lam / self.components.smoothness
+        return 1.0 - step * scale
+
+    def step_of(self, shrink):
+        """The step whose ρ is this."""
+        scale = self.preconditioner.outside * self.problem.lam / self.components.smoothness
+        return (1.0 - shrink) / scale
+
+    def move(self, step):
+        gradient = self.problem.evaluate(self.start).gradient
+        return self.solver._moves(
+            self.problem, self.components, gradient, self.order, np.array([step])
+        )[:, 0]
+
+    def literal_move(self, step):
+        end = EPOCHS[self.solver.regularization](
+            *self.data,
+            self.problem.lam,
+            self.preconditioner.power(np.eye(self.problem.d), -0.5),
+            self.start[:, 0],
+            self.order,
+            step / self.components.smoothness,
+            self.solver.snapshot,
+            self.problem.weights,
+        )
+        return end - self.start[:, 0]
+
+    def error(self, step=0.7):
+        return relative(self.move(step), self.literal_move(step))
+
+
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("snapshot", ["average", "last"])
@@ -31,26 +95,191 @@ def data(kind, n, d, rng):
 @pytest.mark.parametrize("kind", ["dense", "fortran", "csr"])
 def test_an_epoch_is_the_papers_epoch(kind, spec, regularization, snapshot, weighted, intercept):
     rng = np.random.default_rng(3)
-    n, d = 41, 23
-    X, y = data(kind, n, d, rng), rng.standard_normal(n)
-    weights = rng.uniform(0.0, 2.0, n) if weighted else None
+    X = data(kind, 41, 23, rng)
+    weights = rng.uniform(0.0, 2.0, 41) if weighted else None
     if weighted:
         weights[:3] = 0.0
-    problem = make(X, y, 1e-3, weights, intercept)
-    preconditioner = spec.build(problem, rng)
-    components = Components.of(problem, preconditioner, regularization)
-    solver = SVRG(snapshot=snapshot, regularization=regularization)
-    order = components.draw(rng, 90)
-    start = rng.standard_normal((d, 1))
-    gradient = problem.evaluate(start).gradient
-    moves = solver._moves(problem, components, gradient, order, np.array([0.7]))
+    epoch = Epoch(X, 1e-3, spec, 90, regularization, snapshot, weights, intercept)
+    assert epoch.error() < 1e-9
 
-    omega = problem.weights
-    dense, targets = centred(X, y, omega * intercept)
-    P_inv_sqrt = preconditioner.power(np.eye(d), -0.5)
-    eta = 0.7 / components.smoothness
-    expected = EPOCHS[regularization](
-        dense, targets, 1e-3, P_inv_sqrt, start[:, 0], order, eta, snapshot, omega
+
+@pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_an_epoch_is_the_papers_however_strong_the_first_direction(
+    kind, regularization, snapshot, condition
+):
+    rng = np.random.default_rng(4)
+    if kind == "dense":
+        X = with_spectrum(rng, 40, 20, np.sqrt(condition) ** -np.linspace(0, 2, 20))
+    else:
+        X = sparse_rows(rng, 40, 20)
+        X.data *= np.geomspace(1, condition**-0.5, 20)[X.indices]
+    spec = Exact(rank=10 if kind == "dense" else 19)
+    epoch = Epoch(X, 1e-9, spec, 90, regularization, snapshot)
+    values = epoch.preconditioner.spectrum.values
+    assert values[0] / values[-1] > 0.5 * condition
+    assert epoch.error() < 1e-9
+
+
+# λ large and small ------------------------------------------------------------------------------
+
+FORMS = [
+    (kind, spec, snapshot, intercept)
+    for kind in ("dense", "csr")
+    for spec in (NoPreconditioner(), Lanczos(rank=4, blocks=2))
+    for snapshot in ("average", "last")
+    for intercept in (False, True)
+]
+
+
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("factor", [100.0, 1e6, 1e-14])
+@pytest.mark.parametrize("kind, spec, snapshot, intercept", FORMS)
+def test_an_epoch_is_the_papers_at_any_lambda(
+    kind, spec, snapshot, intercept, factor, regularization
+):
+    X = data(kind, 41, 23, np.random.default_rng(5))
+    lam = factor * np.linalg.norm(literal.correlation(centred(X, np.zeros(41), 0)[0]), 2)
+    epoch = Epoch(X, lam, spec, 90, regularization, snapshot, intercept=intercept)
+    for step in (0.1, 0.7, 1.5):
+        assert epoch.error(step) < 1e-9
+
+
+@pytest.mark.parametrize("shrink", [0.9, 1e-3, 1e-12, 1e-200, 0.0, -1e-12, -0.5, -0.9])
+@pytest.mark.parametrize("kind, spec, snapshot, intercept", FORMS)
+def test_an_epoch_is_the_papers_whatever_a_step_leaves_of_the_last(
+    kind, spec, snapshot, intercept, shrink
+):
+    lam = 2.0**20
+    X = data(kind, 41, 23, np.random.default_rng(6))
+    epoch = Epoch(X, lam, spec, 61, snapshot=snapshot, intercept=intercept)
+    step = epoch.step_of(shrink)
+    assert epoch.shrink(step) == pytest.approx(shrink, rel=1e-3, abs=1e-15)
+    assert epoch.error(step) < 1e-9
+
+
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_a_step_may_forget_everything_before_it(kind, snapshot):
+    """ρ = 0 exactly: λ and η are powers of two."""
+    X = data(kind, 41, 23, np.random.default_rng(6))
+    epoch = Epoch(X, 2.0**20, NoPreconditioner(), 61, snapshot=snapshot, intercept=True)
+    step = 2.0**-20 * epoch.components.smoothness
+    steps = epoch.components.steps(step / epoch.components.smoothness, 61, snapshot)
+    assert steps.shrink == 0.0
+    assert epoch.error(step) < 1e-9
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+@pytest.mark.parametrize("shrink", [0.5, -0.5])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_powers_of_the_shrinking_may_underflow(kind, shrink, snapshot, intercept):
+    X = data(kind, 41, 23, np.random.default_rng(7))
+    epoch = Epoch(X, 1e3, Lanczos(rank=3), 5000, snapshot=snapshot, intercept=intercept)
+    assert abs(shrink) ** 5000 == 0.0
+    assert epoch.error(epoch.step_of(shrink)) < 1e-9
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_an_epoch_that_diverges_is_the_papers_too(kind, intercept):
+    X = data(kind, 41, 23, np.random.default_rng(8))
+    epoch = Epoch(X, 1e6, NoPreconditioner(), 401, snapshot="last", intercept=intercept)
+    step = epoch.step_of(-2.0)
+    assert np.linalg.norm(epoch.move(step)) > 1e100
+    assert epoch.error(step) < 1e-9
+
+
+# Kinds of data, lengths and targets -------------------------------------------------------------
+
+
+def narrow(X):
+    return X.astype(np.float32)
+
+
+def long_indices(X):
+    X = X.copy()
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(
+    "kind, cast",
+    [("dense", narrow), ("csr", narrow), ("csr", long_indices)],
+    ids=["float32", "float32 CSR", "int64 CSR"],
+)
+def test_an_epoch_on_narrow_data_or_long_indices_is_the_papers(
+    kind, cast, intercept, regularization
+):
+    X = cast(data(kind, 41, 23, np.random.default_rng(9)))
+    epoch = Epoch(X, 1e-3, Lanczos(rank=4), 90, regularization, intercept=intercept)
+    assert epoch.error() < 1e-9
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 6, 7, 8, 9, 43])
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_an_epoch_of_any_length_is_the_papers(kind, snapshot, regularization, length):
+    X = data(kind, 41, 23, np.random.default_rng(10))
+    epoch = Epoch(X, 1e-2, Lanczos(rank=4), length, regularization, snapshot, intercept=True)
+    assert epoch.error() < 1e-9
+
+
+def test_rows_may_repeat_within_an_epoch():
+    for kind in ("dense", "csr"):
+        epoch = Epoch(data(kind, 41, 23, np.random.default_rng(11)), 1e-2, Lanczos(rank=4), 9)
+        epoch.order[:] = epoch.order[0]
+        assert epoch.error(0.1) < 1e-9
+
+
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_several_targets_are_as_many_epochs_of_one(kind, regularization):
+    rng = np.random.default_rng(12)
+    X, Y = data(kind, 41, 23, rng), rng.standard_normal((41, 3))
+    start, steps = rng.standard_normal((23, 3)), np.array([0.3, 0.7, 1.1])
+    solver = SVRG(regularization=regularization)
+
+    def moves(targets):
+        problem = make(X, Y[:, targets], 1e-3, fit_intercept=True)
+        preconditioner = Lanczos(rank=4).build(problem, np.random.default_rng(0))
+        components = Components.of(problem, preconditioner, regularization)
+        order = components.draw(np.random.default_rng(1), 90)
+        gradient = problem.evaluate(start[:, targets]).gradient
+        return solver._moves(problem, components, gradient, order, steps[targets])
+
+    together = moves([0, 1, 2])
+    for target in range(3):
+        assert np.allclose(together[:, target], moves([target])[:, 0], rtol=1e-11, atol=1e-14)
+
+
+# Without the compiler ---------------------------------------------------------------------------
+
+
+def tiny_moves():
+    """A few epochs' moves, one number each, for the test below and its subprocess."""
+    for kind in ("dense", "csr"):
+        for regularization in ("exact", "sampled"):
+            X = data(kind, 15, 6, np.random.default_rng(13))
+            epoch = Epoch(X, 1e-2, Lanczos(rank=2), 11, regularization, intercept=True)
+            yield float(np.linalg.norm(epoch.move(0.7)))
+
+
+def test_the_kernels_give_the_same_numbers_without_the_compiler():
+    script = "from tests.test_svrg import tiny_moves; print(*map(float.hex, tiny_moves()))"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert relative(start[:, 0] + moves[:, 0], expected) < 1e-9
-    assert relative(moves[:, 0], expected - start[:, 0]) < 1e-9
+    interpreted = [float.fromhex(number) for number in run.stdout.split()]
+    assert np.allclose(interpreted, list(tiny_moves()), rtol=1e-13)
