@@ -262,6 +262,14 @@ def test_the_nystrom_approximation_never_exceeds_C_whatever_the_spectrum(decades
         assert_never_exceeds_C(problem, krylov)
 
 
+def test_the_slack_covers_rounding_when_the_sketch_is_wider_than_the_data():
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        problem = problem_of(with_spectrum(rng, 30, 20, [1.0, 0.5, 0.1]))
+        assert_never_exceeds_C(problem, random_range(problem, 6, rng))
+        assert_never_exceeds_C(problem, block_lanczos(problem, 5, 3, rng))
+
+
 def test_the_nystrom_approximation_agrees_with_C_on_the_space():
     for problem, krylov in lower_bounds(decaying(np.random.default_rng(11), 50, 30)):
         X_bar, lower = factor_of(problem), krylov.nystrom()

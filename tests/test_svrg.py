@@ -11,7 +11,7 @@ import pytest
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
 from sketchridge.solvers.svrg import SVRG, Components
 from tests import literal
-from tests.problems import centred, decaying, make, sparse_rows, with_spectrum
+from tests.problems import centred, decaying, dense_of, make, sparse_rows, with_spectrum
 
 EPOCHS = {"exact": literal.svrg_epoch_exact, "sampled": literal.svrg_epoch_sampled}
 
@@ -112,7 +112,8 @@ def test_an_epoch_is_the_papers_however_strong_the_first_direction(
 ):
     rng = np.random.default_rng(4)
     if kind == "dense":
-        X = with_spectrum(rng, 40, 20, np.sqrt(condition) ** -np.linspace(0, 2, 20))
+        leading = np.geomspace(1, condition**-0.5, 10)
+        X = with_spectrum(rng, 40, 20, [*leading, *(leading[-1] * leading)])
     else:
         X = sparse_rows(rng, 40, 20)
         X.data *= np.geomspace(1, condition**-0.5, 20)[X.indices]
@@ -141,13 +142,13 @@ def test_an_epoch_is_the_papers_at_any_lambda(
     kind, spec, snapshot, intercept, factor, regularization
 ):
     X = data(kind, 41, 23, np.random.default_rng(5))
-    lam = factor * np.linalg.norm(literal.correlation(centred(X, np.zeros(41), 0)[0]), 2)
+    lam = factor * np.linalg.norm(literal.correlation(dense_of(X)), 2)
     epoch = Epoch(X, lam, spec, 90, regularization, snapshot, intercept=intercept)
     for step in (0.1, 0.7, 1.5):
         assert epoch.error(step) < 1e-9
 
 
-@pytest.mark.parametrize("shrink", [0.9, 1e-3, 1e-12, 1e-200, 0.0, -1e-12, -0.5, -0.9])
+@pytest.mark.parametrize("shrink", [0.9, 1e-3, 1e-12, 0.0, -1e-12, -0.5, -0.9])
 @pytest.mark.parametrize("kind, spec, snapshot, intercept", FORMS)
 def test_an_epoch_is_the_papers_whatever_a_step_leaves_of_the_last(
     kind, spec, snapshot, intercept, shrink

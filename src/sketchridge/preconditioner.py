@@ -22,6 +22,7 @@ from sketchridge.sketch import (
     Spectrum,
     block_lanczos,
     exact_pairs,
+    make_probe,
     paper_blocks,
     random_range,
 )
@@ -204,12 +205,11 @@ class Exact:
         """Compute the truncated SVD and make the preconditioner."""
         rank = self.directions(problem)
         basis, values = exact_pairs(problem, rank, rng)
-        scale = float(values[0]) + problem.raw_trace - problem.trace
+        scale = float(values.max(initial=0.0)) + problem.raw_trace - problem.trace
         slack = 10 * EPSILON * np.sqrt(max(problem.n, problem.d)) * scale
         lower = LowerBound(basis, np.eye(values.size), values, max(slack, 1e-300))
         exhausted = values.size < rank
-        mix = np.cos(np.arange(1.0, values.size + 1.0))[:, None]
-        probe = basis @ mix, basis @ (values[:, None] * mix)
+        probe = make_probe(basis, basis, np.diag(values))
         spectrum = Spectrum(basis, values, lower, problem.trace, exhausted, probe)
         return from_spectrum(self.name, spectrum, problem.lam)
 
@@ -263,7 +263,8 @@ class Lanczos:
         krylov = block_lanczos(problem, rank, blocks, rng)
         wanted = rank if self.keep == "rank" else krylov.expanded
         basis, values = krylov.ritz(wanted)
-        exhausted = krylov.exhausted and krylov.expanded < rank
+        asked = rank if self.keep == "rank" else rank * blocks
+        exhausted = krylov.exhausted and krylov.expanded < asked
         spectrum = Spectrum(
             basis, values, krylov.nystrom(), problem.trace, exhausted, krylov.probe()
         )
@@ -292,7 +293,7 @@ class Nystrom:
         krylov = random_range(problem, rank, rng)
         lower = krylov.nystrom()
         basis = lower.frame @ lower.rotation
-        exhausted = krylov.exhausted and lower.values.size < rank
+        exhausted = lower.values.size < rank
         spectrum = Spectrum(basis, lower.values, lower, problem.trace, exhausted, krylov.probe())
         return from_spectrum(self.name, spectrum, problem.lam)
 

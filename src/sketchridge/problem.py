@@ -148,8 +148,10 @@ class RidgeProblem:
         """‖x_i − m‖², (n,)."""
         if self.mean is None:
             return self._raw_squared_norms
-        centred = self._raw_squared_norms - 2 * self.mean_products + self.mean @ self.mean
-        return np.maximum(centred, 0.0)
+        raw, mean = self._raw_squared_norms, float(self.mean @ self.mean)
+        # What cancels could be as large as this: a row that counts for nothing is never sampled.
+        floor = 4 * EPSILON * (raw + mean)
+        return np.maximum(raw - 2 * self.mean_products + mean, floor)
 
     @property
     def raw_squared_norms(self) -> Array:

@@ -79,8 +79,7 @@ class Krylov:
 
     def probe(self) -> tuple[Array, Array]:
         """A combination of the frame's columns and its image under C."""
-        mix = np.cos(np.arange(1.0, self.expanded + 1.0))[:, None]
-        return self.frame[:, : self.expanded] @ mix, self.frame @ (self.coefficients @ mix)
+        return make_probe(self.frame[:, : self.expanded], self.frame, self.coefficients)
 
     def ritz(self, rank: int) -> tuple[Array, Array]:
         """The leading Ritz vectors (d, rank) and values: the paper's Ũ_k and σ̃²."""
@@ -110,7 +109,16 @@ class Krylov:
         left, singular, _ = np.linalg.svd(factor, full_matrices=False)
         kept = np.maximum(singular**2 - slack, 0.0)
         useful = kept > 0
-        return LowerBound(self.frame, left[:, useful], kept[useful], slack)
+        return LowerBound(self.frame, left[:, useful], kept[useful], 2 * slack)
+
+
+def make_probe(columns: Array, frame: Array, coefficients: Array) -> tuple[Array, Array]:
+    """A vector and its image under C, where C columns = frame @ coefficients."""
+    d, count = columns.shape
+    if count == 0:  # C = 0: any vector will tell
+        return np.ones((d, 1)), np.zeros((d, 1))
+    mix = np.cos(np.arange(1.0, count + 1.0))[:, None]
+    return columns @ mix, frame @ (coefficients @ mix)
 
 
 def paper_blocks(n: int, epsilon: float) -> int:
@@ -172,17 +180,18 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
         block = block - basis @ overlap
         inside += overlap @ upper
         squares, vectors = np.linalg.eigh(block.T @ block)
-        sizes = np.sqrt(np.maximum(squares, 0.0)) * np.linalg.norm(vectors.T @ upper, axis=1)
-        kept = np.flatnonzero(sizes > floor)[::-1][: capacity - filled]
+        # Squares below the rounding of the Gram matrix are noise, of either sign: measure.
+        rotated, mixed = block @ vectors, vectors.T @ upper
+        sizes = np.linalg.norm(rotated, axis=0)
+        kept = np.flatnonzero(sizes * np.linalg.norm(mixed, axis=1) > floor)[::-1]
         if kept.size == 0:
             return filled, inside
-        # Squares below the rounding of the Gram matrix are noise: normalise by no less than it.
-        noise = 4 * EPSILON * squares[-1] * block.shape[1]
-        scales = np.sqrt(np.maximum(squares[kept], noise))
-        block = block @ (vectors[:, kept] / scales)
-        upper = scales[:, None] * (vectors[:, kept].T @ upper)
-        if scales.size == squares.size and np.all(np.abs(squares - 1.0) < 0.1):
+        block = rotated[:, kept] / sizes[kept]
+        upper = sizes[kept, None] * mixed[kept]
+        if kept.size == squares.size and np.all(np.abs(squares - 1.0) < 0.1):
             break
+    kept = kept[: capacity - filled]
+    block, upper = block[:, : kept.size], upper[: kept.size]
     grown = filled + kept.size
     frame[:, filled:grown] = block
     return grown, np.concatenate([inside, upper])
@@ -196,6 +205,8 @@ def _spectral_norm(block: Array) -> float:
 def exact_pairs(problem: RidgeProblem, rank: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """The leading `rank` eigenvectors (d, rank) and eigenvalues of C, to working accuracy."""
     n, d = problem.n, problem.d
+    if problem.trace == 0.0:
+        return np.zeros((d, 0)), np.zeros(0)
     if min(n, d) <= DENSE_EIGENPROBLEM or rank >= min(n, d) - 1:
         return _dense_pairs(problem, rank)
     from scipy.sparse.linalg import LinearOperator, eigsh
