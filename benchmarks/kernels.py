@@ -61,7 +61,11 @@ def sparse_data():
     if path.exists():
         file = np.load(path)
         arrays = (file["data"].astype(np.float64), file["indices"], file["indptr"])
-        return "RCV1-v2 subsets", sparse.csr_array(arrays, shape=file["shape"]), file["y"]
+        return (
+            "RCV1-v2 subsets",
+            sparse.csr_array(arrays, shape=tuple(file["shape"].tolist())),
+            file["y"],
+        )
     rng = np.random.default_rng(0)
     X = sparse.random_array((20242, 47236), density=0.00159, rng=rng, format="csr")
     return "random sparse (RCV1's shape)", X, rng.standard_normal(20242)
@@ -111,13 +115,13 @@ def bench_sparse(repeats):
             5.0,
             repeats,
         )
-    compare(
-        f"block Lanczos k=30 q=4, {name}, over its products",
-        lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
-        lambda: products_of_lanczos(X),
-        1.3,
-        max(3, repeats // 3),
-    )
+        compare(
+            f"block Lanczos k=30 q=4, {name}, over its products",
+            lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
+            lambda: products_of_lanczos(X),
+            1.3,
+            max(3, repeats // 3),
+        )
 
 
 def products_of_lanczos(X):

@@ -26,8 +26,9 @@ class ExactRidge:
         weighted = used.T * self.weights
         hessian, right = weighted @ used, weighted @ self.Y
         hessian[np.arange(d), np.arange(d)] += self.lam
-        self.solution = solve_exactly(hessian, right)
-        self.optimum = (self.weights @ self.Y**2 - np.sum(right * self.solution, axis=0)) / 2
+        solution = solve_exactly(hessian, right)
+        self.coef = solution[:d]
+        self.optimum = (self.weights @ self.Y**2 - np.sum(right * solution, axis=0)) / 2
 
     def objective(self, coef, intercept):
         """F of the coefficients (d, t) and intercepts (t,)."""
@@ -51,3 +52,12 @@ def solve_exactly(A, B):
     for row in reversed(range(len(A))):
         B[row] = (B[row] - A[row, row + 1 :] @ B[row + 1 :]) / A[row, row]
     return B
+
+
+def degrees_of_freedom(X, lam, fit_intercept=False):
+    """tr(C (C + λI)⁻¹) with rows of equal weight, rounded once."""
+    X = rationals(dense_of(X))
+    X = X - X.sum(axis=0) / len(X) if fit_intercept else X
+    C, identity = X.T @ X / len(X), rationals(np.eye(X.shape[1]))
+    inverse = solve_exactly(C + Fraction(lam) * identity, identity)
+    return float(np.trace(C @ inverse))

@@ -732,52 +732,56 @@ def dense_normal_vector(
 
 
 @njit(nogil=True, cache=True)
+def _csr_row_product(rows: CSR, i: int, v: Array, product: Array) -> None:
+    """Add x_iᵀv to product (k,)."""
+    width = product.size
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        x, j = np.float64(rows.data[q]), np.uint64(rows.indices[q])
+        for c in range(width):
+            product[c] += x * v[j, c]
+
+
+@njit(nogil=True, cache=True)
+def _csr_row_outer(rows: CSR, i: int, factors: Array, product: Array) -> None:
+    """Add x_i factorsᵀ to product (d, k)."""
+    width = factors.size
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        x, j = np.float64(rows.data[q]), np.uint64(rows.indices[q])
+        for c in range(width):
+            product[j, c] += x * factors[c]
+
+
+@njit(nogil=True, cache=True)
 def csr_normal(
     rows: CSR,
     v: Array,
     weights: Array,
-    first: int,
-    last: int,
     shift: Array,
+    start: int,
+    stop: int,
     product: Array,
     total: Array,
 ) -> None:
-    """product += Xᵀ diag(weights) R, total += weightsᵀR, R = X v − 1 shiftᵀ; a range of columns."""
-    width = last - first
-    row_product = np.empty(width)
-    for i in range(rows.indptr.size - 1):
-        for c in range(width):
-            row_product[c] = -shift[first + c]
-        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-            x, source = np.float64(rows.data[q]), v[np.uint64(rows.indices[q])]
-            for c in range(width):
-                row_product[c] += x * source[first + c]
-        for c in range(width):
-            row_product[c] *= weights[i]
-            total[first + c] += row_product[c]
-        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-            x, target = np.float64(rows.data[q]), product[np.uint64(rows.indices[q])]
-            for c in range(width):
-                target[first + c] += x * row_product[c]
+    """product += Xᵀ diag(weights) R, total += weightsᵀR, R = X v − 1 shiftᵀ; a range of rows."""
+    row_product = np.empty(v.shape[1])
+    for i in range(start, stop):
+        row_product[:] = -shift
+        _csr_row_product(rows, i, v, row_product)
+        row_product *= weights[i]
+        total += row_product
+        _csr_row_outer(rows, i, row_product, product)
 
 
 @njit(nogil=True, cache=True)
 def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> None:
     """product_i (k,) = x_iᵀv for a range of rows."""
     for i in range(start, stop):
-        for c in range(v.shape[1]):
-            product[i, c] = 0.0
-        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-            x, source = np.float64(rows.data[q]), v[np.uint64(rows.indices[q])]
-            for c in range(v.shape[1]):
-                product[i, c] += x * source[c]
+        product[i] = 0.0
+        _csr_row_product(rows, i, v, product[i])
 
 
 @njit(nogil=True, cache=True)
-def csr_adjoint(rows: CSR, r: Array, first: int, last: int, product: Array) -> None:
-    """product (d, k) += Xᵀ r for a range of columns of r (n, k)."""
-    for i in range(rows.indptr.size - 1):
-        for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-            x, target = np.float64(rows.data[q]), product[np.uint64(rows.indices[q])]
-            for c in range(first, last):
-                target[c] += x * r[i, c]
+def csr_adjoint(rows: CSR, r: Array, start: int, stop: int, product: Array) -> None:
+    """product (d, k) += Xᵀ r (n, k), for a range of rows."""
+    for i in range(start, stop):
+        _csr_row_outer(rows, i, r[i], product)

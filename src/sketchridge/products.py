@@ -27,6 +27,7 @@ WIDE_BLOCK_BYTES = 32 << 20
 WIDE = 8
 # Below this many multiplications the compiled kernels are not worth loading numba for.
 SMALL_WORK = 2_000_000
+VECTORISED = 16
 
 
 class Products(Protocol):
@@ -219,14 +220,14 @@ class SparseProducts:
             return product
         from sketchridge import kernels
 
-        V = np.ascontiguousarray(V)
-        product = np.empty((self.X.shape[0], V.shape[1]))
+        padded = _padded(V)
+        product = np.empty((self.X.shape[0], padded.shape[1]))
         tasks = [
-            partial(kernels.csr_multiply, self._rows, V, start, stop, product)
+            partial(kernels.csr_multiply, self._rows, padded, start, stop, product)
             for start, stop in self._row_ranges()
         ]
         run_all(tasks)
-        return product
+        return np.ascontiguousarray(product[:, : V.shape[1]])
 
     def adjoint(self, R: Array) -> Array:
         """Xᵀ R, (d, k)."""
@@ -235,14 +236,14 @@ class SparseProducts:
             return small
         from sketchridge import kernels
 
-        R = np.ascontiguousarray(R)
-        product = np.zeros((self.X.shape[1], R.shape[1]))
+        padded, ranges = _padded(R), self._row_ranges()
+        products = [np.zeros((self.X.shape[1], padded.shape[1])) for _ in ranges]
         tasks = [
-            partial(kernels.csr_adjoint, self._rows, R, first, last, product)
-            for first, last in _ranges(R.shape[1], thread_count())
+            partial(kernels.csr_adjoint, self._rows, padded, start, stop, product)
+            for (start, stop), product in zip(ranges, products, strict=True)
         ]
         run_all(tasks)
-        return product
+        return np.ascontiguousarray(_added(products)[:, : R.shape[1]])
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
@@ -255,14 +256,17 @@ class SparseProducts:
             return product, weights @ R
         from sketchridge import kernels
 
-        V = np.ascontiguousarray(V)
-        product, total = np.zeros(V.shape), np.zeros(V.shape[1])
+        padded, ranges = _padded(V), self._row_ranges()
+        shifts = _padded(shift[None])[0]
+        products = [np.zeros(padded.shape) for _ in ranges]
+        totals = [np.zeros(padded.shape[1]) for _ in ranges]
         tasks = [
-            partial(kernels.csr_normal, self._rows, V, weights, first, last, shift, product, total)
-            for first, last in _ranges(V.shape[1], thread_count())
+            partial(kernels.csr_normal, self._rows, padded, weights, shifts, start, stop, p, t)
+            for (start, stop), p, t in zip(ranges, products, totals, strict=True)
         ]
         run_all(tasks)
-        return product, total
+        columns = V.shape[1]
+        return np.ascontiguousarray(_added(products)[:, :columns]), _added(totals)[:columns]
 
     def residual(
         self, V: Array, targets: Array, shift: Array, weights: Array
@@ -331,9 +335,29 @@ def _by_rows(
         for (start, stop), product in zip(ranges, products, strict=True)
     ]
     run_all(tasks)
-    for product in products[1:]:
-        products[0] += product
-    return products[0][:, None]
+    return _added(products)[:, None]
+
+
+def _added(parts: list[Array]) -> Array:
+    """The sum of the threads' parts, in the first of them."""
+    for part in parts[1:]:
+        parts[0] += part
+    return parts[0]
+
+
+def _padded(V: Array) -> Array:
+    """V with zero columns up to a whole number of vector operations; few columns stay as they are.
+
+    The compiled loops over columns take 16 at a time and the rest one by one: 32 columns take
+    half the time of 30.
+    """
+    rows, columns = V.shape
+    width = -(-columns // VECTORISED) * VECTORISED
+    if columns < VECTORISED or width == columns:
+        return np.ascontiguousarray(V)
+    padded = np.zeros((rows, width))
+    padded[:, :columns] = V
+    return padded
 
 
 def _row_sums_of_squares(X: Any) -> Array:

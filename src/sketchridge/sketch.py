@@ -144,7 +144,7 @@ def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
     d, width = start.shape
     frame = np.empty((d, min(d, (blocks + 1) * width)))
     columns: list[Array] = []
-    filled, _ = _append(frame, 0, start, 0.0)
+    filled, _ = _append(frame, 0, start, _spectral_norm(start))
     done, norm = 0, 0.0
     for _ in range(blocks):
         if filled == done:
@@ -165,36 +165,41 @@ def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
 def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, Array]:
     """Extend the frame by an orthonormal basis of what the block (d, k) adds to it.
 
-    Returns the new number of columns and the block's coefficients in the frame. Directions of
-    the block below rounding are dropped: on rank-deficient data there are such. Only products
-    are used, no Householder QR, which is bound by memory for tall thin blocks; repeating makes
-    it as accurate: every round orthogonalises against the frame, then within the block.
+    Returns the new number of columns and the block's coefficients in the frame; the block is
+    overwritten. Directions below the rounding of `norm` are dropped: on rank-deficient data
+    there are such. Only products are used, no Householder QR, which is bound by memory for tall
+    thin blocks; repeating makes it as accurate: every round orthogonalises against the frame,
+    then within the block.
     """
-    capacity = frame.shape[1]
     inside = np.zeros((filled, block.shape[1]))
     upper = np.eye(block.shape[1])
-    floor = 8 * EPSILON * max(norm, _spectral_norm(block))
-    basis = frame[:, :filled]
+    room = frame.shape[1] - filled
+    floor = 8 * EPSILON * norm
+    basis, spare = frame[:, :filled], np.empty_like(block)
     for _ in range(5):
         overlap = basis.T @ block
-        block = block - basis @ overlap
+        block -= np.matmul(basis, overlap, out=spare)
         inside += overlap @ upper
         squares, vectors = np.linalg.eigh(block.T @ block)
+        block, spare = np.matmul(block, vectors, out=spare), block
+        upper = vectors.T @ upper
         # Squares below the rounding of the Gram matrix are noise, of either sign: measure.
-        rotated, mixed = block @ vectors, vectors.T @ upper
-        sizes = np.linalg.norm(rotated, axis=0)
-        kept = np.flatnonzero(sizes * np.linalg.norm(mixed, axis=1) > floor)[::-1]
-        if kept.size == 0:
+        sizes = np.sqrt(np.einsum("ij,ij->j", block, block))
+        kept = sizes * np.linalg.norm(upper, axis=1) > floor
+        if not kept.all():
+            block, upper, sizes = block[:, kept], upper[kept], sizes[kept]
+            spare = np.empty_like(block)
+        if not kept.any():
             return filled, inside
-        block = rotated[:, kept] / sizes[kept]
-        upper = sizes[kept, None] * mixed[kept]
-        if kept.size == squares.size and np.all(np.abs(squares - 1.0) < 0.1):
+        block /= sizes
+        upper *= sizes[:, None]
+        if kept.all() and np.all(np.abs(squares - 1.0) < 0.1):
             break
-    kept = kept[: capacity - filled]
-    block, upper = block[:, : kept.size], upper[: kept.size]
-    grown = filled + kept.size
-    frame[:, filled:grown] = block
-    return grown, np.concatenate([inside, upper])
+    # A full frame leaves room for rounding alone; of the rest, the strongest directions are last.
+    first = max(0, upper.shape[0] - room)
+    block, upper = block[:, first:], upper[first:]
+    frame[:, filled : filled + upper.shape[0]] = block
+    return filled + upper.shape[0], np.concatenate([inside, upper])
 
 
 def _spectral_norm(block: Array) -> float:

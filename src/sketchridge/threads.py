@@ -8,13 +8,17 @@ each other several times slower.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+# The threads that were BLAS's, while it keeps to one.
+_reserved: ContextVar[int | None] = ContextVar("reserved", default=None)
 
 
 @cache
@@ -31,7 +35,12 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 def thread_count() -> int:
-    """The threads that BLAS may use now: a limit set outside (by joblib, say) binds us too."""
+    """The threads that BLAS may use, or might before `single_threaded_blas`.
+
+    A limit that was set outside (by joblib, say) binds us too.
+    """
+    if (reserved := _reserved.get()) is not None:
+        return reserved
     blas = _controller().select(user_api="blas")
     counts = [int(library.num_threads) for library in blas.lib_controllers]
     return max(1, min([*counts, _cores()]))
@@ -44,10 +53,15 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
-def single_threaded_blas() -> AbstractContextManager[Any]:
-    """A context in which BLAS keeps to one thread, so that it does not spin beside our pool."""
-    context: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return context
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS keeps to one thread inside, so that it does not spin beside our pool."""
+    token = _reserved.set(thread_count())
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _reserved.reset(token)
 
 
 def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
