@@ -33,6 +33,13 @@ class Curvature(Protocol):
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t)."""
 
+    def counter(self) -> DegreesCounter:
+        """What counts the degrees of freedom; it holds no data."""
+
+
+class DegreesCounter(Protocol):
+    """What is known of the effective dimension tr(C H⁻¹)."""
+
     def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹), given C's trace and the largest rank that it can have."""
 
@@ -48,6 +55,10 @@ class RidgeCurvature:
         """gᵀP⁻¹g of every column of G (d, t)."""
         energy: Array = np.sum(G**2, axis=0) / self.lam
         return energy
+
+    def counter(self) -> DegreesCounter:
+        """What counts the degrees of freedom."""
+        return self
 
     def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): from no eigenvalue but one, to all alike."""
@@ -72,6 +83,10 @@ class SketchCurvature:
         covered: Array = (1.0 / (self.lower.values + self.lam)) @ coordinates**2
         return covered + rest / self.lam
 
+    def counter(self) -> DegreesCounter:
+        """What counts the degrees of freedom."""
+        return self
+
     def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): the rest of the trace on no direction, or evenly on all others."""
         values = self.lower.values
@@ -80,20 +95,30 @@ class SketchCurvature:
         return covered, min(float(rank), covered + rest * rank / (rest + rank * self.lam))
 
 
-def certified_gap(problem: Problem, curvature: Curvature, evaluation: Evaluation) -> Array:
-    """An upper bound of F(w) − F*, (t,); the evaluation must be fresh."""
+def certified_gap(problem: Problem, curvature: Curvature | None, evaluation: Evaluation) -> Array:
+    """An upper bound of F(w) − F*, (t,); the evaluation must be fresh.
+
+    F(w) itself is one, for F* ≥ 0: the only one where no curvature is known (λ = 0).
+    """
+    slip = problem.residual_rounding(evaluation)
+    penalty = 0.5 * problem.lam * np.sum(evaluation.coef**2, axis=0)
+    objective: Array = 0.5 * (evaluation.residual_norm + slip) ** 2 + penalty * (1.0 + 1e-12)
+    if curvature is None:
+        return objective
     root = np.sqrt(curvature.energy(evaluation.gradient))
     error = problem.rounding(evaluation) / np.sqrt(curvature.lam)
     gap: Array = 0.5 * curvature.constant * (root + error) ** 2
-    # The intercept is the best one up to this, which is a gap of its own.
-    gap = gap + 0.5 * evaluation.residual_mean**2
+    if problem.fit_intercept:  # it is the best one up to this, which is a gap of its own
+        gap = gap + 0.5 * (np.abs(evaluation.residual_mean) + slip) ** 2
     # At w = 0 with nothing to fit there is nothing to round.
     nothing = (problem.null_objective == 0) & ~np.any(evaluation.coef, axis=0)
-    return np.where(nothing, 0.0, gap)
+    return np.where(nothing, 0.0, np.minimum(gap, objective))
 
 
-def rounding_floor(problem: Problem, curvature: Curvature, evaluation: Evaluation) -> Array:
+def rounding_floor(problem: Problem, curvature: Curvature | None, evaluation: Evaluation) -> Array:
     """The part of the certified gap that rounding alone accounts for, (t,)."""
+    if curvature is None:
+        return np.zeros(problem.targets)
     error = problem.rounding(evaluation) / np.sqrt(curvature.lam)
     floor: Array = 0.5 * curvature.constant * error**2
     return floor

@@ -8,10 +8,13 @@ from typing import Any
 from sketchridge.preconditioner import (
     PRECONDITIONERS,
     LowRankPreconditioner,
+    NoPreconditioner,
     PreconditionerSpec,
+    Rank,
 )
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import SOLVERS, Solver
+from sketchridge.validation import check_rank
 
 # Up to this size of the smaller side, a factorisation takes less time than to think about it.
 DIRECT_SIZE = 2000
@@ -28,26 +31,34 @@ class Choice:
 
 
 def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -> Choice:
-    """Resolve names, objects and "auto" into a solver and a preconditioner."""
+    """Resolve names, objects and "auto" into a solver and a preconditioner; X is not read."""
     reason = "as asked"
-    if solver == "auto":
-        solver, reason = _rule(problem, preconditioner)
+    rank = check_rank(rank)
+    if _is(preconditioner, "none"):
+        preconditioner = NoPreconditioner()
+    if _is(solver, "auto"):
+        solver, reason = _rule(problem, preconditioner, rank)
     solver = _resolve(solver, SOLVERS, "solver")
-    if problem.lam == 0 and solver.name != "direct":
+    if problem.given_lam == 0 and solver.name != "direct":
         raise ValueError(
             f"lam=0 cannot be solved by {solver.name!r}: give lam > 0, or solver='direct', which "
             "finds the minimum-norm solution"
         )
-    if preconditioner == "auto":
+    if _is(preconditioner, "auto"):
         preconditioner = DEFAULT_PRECONDITIONER.get(solver.name, "none")
     return Choice(solver, _with_rank(preconditioner, rank, solver, problem), reason)
 
 
-def _rule(problem: RidgeProblem, preconditioner: Any) -> tuple[str, str]:
+def _is(given: Any, name: str) -> bool:
+    return isinstance(given, str) and given == name
+
+
+def _rule(problem: RidgeProblem, preconditioner: Any, rank: Rank) -> tuple[str, str]:
     size = min(problem.n, problem.d)
-    if preconditioner not in ("auto", "none"):
-        return "cg", "conjugate gradients, for a preconditioner was given"
-    if size <= DIRECT_SIZE or problem.lam == 0:
+    asked = not _is(preconditioner, "auto") and not isinstance(preconditioner, NoPreconditioner)
+    if asked or rank != "auto":
+        return "cg", "conjugate gradients, for a preconditioner or its rank was given"
+    if size <= DIRECT_SIZE or problem.given_lam == 0:
         return "direct", f"the smaller side is {size}, small enough to factorise"
     return "cg", f"the smaller side is {size}: too large to factorise, so conjugate gradients"
 
@@ -66,26 +77,34 @@ def _resolve(given: Any, registry: dict[str, type[Any]], argument: str) -> Any:
 
 
 def _with_rank(
-    preconditioner: Any, rank: Any, solver: Solver, problem: RidgeProblem
+    preconditioner: Any, rank: Rank, solver: Solver, problem: RidgeProblem
 ) -> PreconditionerSpec | LowRankPreconditioner:
     """The preconditioner as a recipe of the given rank, or as it was built."""
-    if isinstance(preconditioner, LowRankPreconditioner):
-        _check_built(preconditioner, rank, problem)
-        return preconditioner
-    spec: Any = _resolve(preconditioner, PRECONDITIONERS, "preconditioner")
+    named = isinstance(preconditioner, str)
+    built = isinstance(preconditioner, LowRankPreconditioner)
+    spec: Any = (
+        preconditioner if built else _resolve(preconditioner, PRECONDITIONERS, "preconditioner")
+    )
     if not solver.uses_preconditioner and spec.name != "none":
         raise ValueError(
             f"preconditioner={spec.name!r} does not go with solver={solver.name!r}, which is "
             "exact without: leave it at 'auto'"
         )
-    if rank != "auto" and (isinstance(rank, bool) or not isinstance(rank, int)):
-        raise TypeError(f"rank={rank!r} is neither 'auto' nor an integer")
-    if rank != "auto" and not hasattr(spec, "rank"):
-        raise ValueError(f"rank={rank} has no meaning for preconditioner={spec.name!r}: leave it")
-    if rank != "auto" and not isinstance(preconditioner, str):
-        raise ValueError(f"rank={rank} and a preconditioner object: give the rank to the object")
-    recipe: PreconditionerSpec = type(spec)(rank=rank) if rank != "auto" else spec
-    recipe.directions(problem)
+    if built:
+        _check_built(spec, rank, problem)
+    elif rank != "auto":
+        if not hasattr(spec, "rank"):
+            raise ValueError(
+                f"rank={rank} has no meaning for solver={solver.name!r} with "
+                f"preconditioner={spec.name!r}: leave it at 'auto'"
+            )
+        if not named:
+            raise ValueError(
+                f"rank={rank} and a preconditioner object: give the rank to the object"
+            )
+        spec = type(spec)(rank=rank)
+    spec.directions(problem)
+    recipe: PreconditionerSpec | LowRankPreconditioner = spec
     return recipe
 
 
@@ -101,7 +120,7 @@ def _check_built(built: LowRankPreconditioner, rank: Any, problem: RidgeProblem)
 
 def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
     """Bytes beyond X that the choice will hold at its peak, about."""
-    vectors = 8 * (6 * problem.d + 4 * problem.n) * problem.targets
+    vectors = (6 * problem.d + 4 * problem.n) * problem.targets
     numbers = choice.preconditioner.memory(problem)
     numbers += choice.solver.memory(problem, choice.preconditioner.directions(problem))
-    return vectors + 8 * numbers
+    return 8 * (vectors + numbers)

@@ -26,6 +26,7 @@ from sketchridge.sketch import (
     paper_blocks,
     random_range,
 )
+from sketchridge.validation import check_integer, check_number, check_rank
 
 Array = NDArray[np.float64]
 Rank = int | Literal["auto"]
@@ -192,6 +193,9 @@ class Exact:
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "exact leading eigenpairs of C"
 
+    def __post_init__(self) -> None:
+        check_rank(self.rank)
+
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; a rank out of range is refused here."""
         return resolve_rank(self.rank, PAPER_RANK, problem)
@@ -210,7 +214,9 @@ class Exact:
         lower = LowerBound(basis, np.eye(values.size), values, max(slack, 1e-300))
         exhausted = values.size < rank
         probe = make_probe(basis, basis, np.diag(values))
-        spectrum = Spectrum(basis, values, lower, problem.trace, exhausted, probe)
+        spectrum = Spectrum(
+            basis, values, lower, problem.trace, exhausted, probe, problem.fingerprint
+        )
         return from_spectrum(self.name, spectrum, problem.lam)
 
 
@@ -238,10 +244,12 @@ class Lanczos:
     summary: ClassVar[str] = "Ritz pairs by block Lanczos, the paper's sketch"
 
     def __post_init__(self) -> None:
-        if self.blocks < 1:
-            raise ValueError(f"blocks={self.blocks} must be at least 1")
-        if self.epsilon is not None and not 0 < self.epsilon < 1:
-            raise ValueError(f"epsilon={self.epsilon} must lie between 0 and 1, as in the paper")
+        check_rank(self.rank)
+        check_integer("blocks", self.blocks, 1, "give the number of Krylov blocks, 1 or more")
+        if self.epsilon is not None:
+            remedy = "give a number between 0 and 1, as in the paper"
+            if check_number("epsilon", self.epsilon, 0.0, remedy, strict=True) >= 1:
+                raise ValueError(f"epsilon={self.epsilon} is out of range: {remedy}")
         if self.keep not in ("rank", "all"):
             raise ValueError(f"keep={self.keep!r} must be 'rank' or 'all'")
 
@@ -266,7 +274,13 @@ class Lanczos:
         asked = rank if self.keep == "rank" else rank * blocks
         exhausted = krylov.exhausted and krylov.expanded < asked
         spectrum = Spectrum(
-            basis, values, krylov.nystrom(), problem.trace, exhausted, krylov.probe()
+            basis,
+            values,
+            krylov.nystrom(),
+            problem.trace,
+            exhausted,
+            krylov.probe(),
+            problem.fingerprint,
         )
         return from_spectrum(self.name, spectrum, problem.lam)
 
@@ -278,6 +292,9 @@ class Nystrom:
     rank: Rank = "auto"
     name: ClassVar[str] = "nystrom"
     summary: ClassVar[str] = "randomised Nyström approximation of C, one pass"
+
+    def __post_init__(self) -> None:
+        check_rank(self.rank)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; a rank out of range is refused here."""
@@ -294,7 +311,15 @@ class Nystrom:
         lower = krylov.nystrom()
         basis = lower.frame @ lower.rotation
         exhausted = lower.values.size < rank
-        spectrum = Spectrum(basis, lower.values, lower, problem.trace, exhausted, krylov.probe())
+        spectrum = Spectrum(
+            basis,
+            lower.values,
+            lower,
+            problem.trace,
+            exhausted,
+            krylov.probe(),
+            problem.fingerprint,
+        )
         return from_spectrum(self.name, spectrum, problem.lam)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,14 +32,32 @@ class Evaluation:
     residual_norm: Array  # (t,) (Σ ω_i r_i²)^½
     residual_mean: Array  # (t,) Σ ω_i r_i, what rounding left of the intercept's gradient
 
+    def replaced(self, by: Evaluation, where: NDArray[np.bool_]) -> Evaluation:
+        """Take the targets `where` (t,) from another evaluation."""
+        return Evaluation(
+            np.where(where, by.coef, self.coef),
+            np.where(where, by.objective, self.objective),
+            np.where(where, by.gradient, self.gradient),
+            np.where(where, by.residual_norm, self.residual_norm),
+            np.where(where, by.residual_mean, self.residual_mean),
+        )
+
 
 class Problem(Protocol):
     """What a full-gradient solver, a sketch and the certificate need of a ridge problem."""
 
     n: int
     d: int
-    lam: float
     passes: float
+    fit_intercept: bool
+
+    @property
+    def lam(self) -> float:
+        """The penalty λ."""
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What tells this problem's C from another's."""
 
     @property
     def targets(self) -> int:
@@ -64,6 +83,9 @@ class Problem(Protocol):
     def rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
 
+    def residual_rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the residuals' (and the intercept's) rounding error, (t,)."""
+
 
 class RidgeProblem:
     """A ridge problem over a dense or CSR matrix in memory (or a memory map)."""
@@ -84,31 +106,54 @@ class RidgeProblem:
         self.products: Products = DenseProducts(X) if dense else SparseProducts(X)
         self.passes = 0.0
         self.notes: list[str] = []
-        self.weights = (
-            np.full(self.n, 1.0 / self.n)
-            if sample_weight is None
-            else sample_weight / sample_weight.sum()
-        )
-        self._raw_squared_norms = self.products.squared_norms()
-        self.passes += 1
-        # Dividing every row by the average norm τ and solving with λ is solving with λτ² on the
-        # rows as they are, for coefficients that fit those rows.
-        self.row_scale = float(self.weights @ np.sqrt(self._raw_squared_norms))
-        self.lam = lam * self.row_scale**2 if scale_rows else lam
-        self.mean: Array | None = None
+        self.weights = _normalised(sample_weight, self.n)
+        self.given_lam = lam
+        self.scale_rows = scale_rows
+        self.fit_intercept = fit_intercept
         self.target_mean = np.zeros(Y.shape[1])
         self.Y = Y
         if fit_intercept:
-            self._centre()
+            self._centre_targets()
 
-    def _centre(self) -> None:
-        self.mean = self.products.adjoint(self.weights[:, None])[:, 0]
+    def _centre_targets(self) -> None:
+        present = self.Y[self.weights > 0]
+        # The mean of a constant is that constant, to the last bit.
+        constant = present.max(axis=0) == present.min(axis=0)
+        self.target_mean = np.where(constant, present[0], self.weights @ self.Y)
+        self.Y = np.where(constant, 0.0, self.Y - self.target_mean)
+
+    @cached_property
+    def mean(self) -> Array | None:
+        """The mean row m, (d,); None when nothing is centred."""
+        if not self.fit_intercept:
+            return None
         self.passes += 1
-        self.target_mean = self.weights @ self.Y
-        self.Y = self.Y - self.target_mean
-        # A constant target is centred to rounding errors: they are not a signal to fit.
-        noise = 8 * EPSILON * np.abs(self.target_mean)
-        self.Y[:, np.abs(self.Y[self.weights > 0]).max(axis=0) <= noise] = 0.0
+        return self.products.adjoint(self.weights[:, None])[:, 0]
+
+    @cached_property
+    def raw_squared_norms(self) -> Array:
+        """‖x_i‖² of the rows as given, (n,)."""
+        self.passes += 1
+        return self.products.squared_norms()
+
+    @cached_property
+    def lam(self) -> float:
+        """The penalty λ.
+
+        Dividing every row by the average norm τ and solving with λ is solving with λτ² on the
+        rows as they are, for coefficients that fit those rows.
+        """
+        if not self.scale_rows:
+            return self.given_lam
+        return self.given_lam * float(self.weights @ np.sqrt(self.raw_squared_norms)) ** 2
+
+    @cached_property
+    def fingerprint(self) -> bytes:
+        """What tells this problem's C from another's, as far as the rows' norms can."""
+        digest = blake2b(self.raw_squared_norms.tobytes(), digest_size=16)
+        digest.update(self.weights.tobytes())
+        digest.update(repr((self.n, self.d, self.fit_intercept)).encode())
+        return digest.digest()
 
     @property
     def targets(self) -> int:
@@ -147,28 +192,23 @@ class RidgeProblem:
     def squared_norms(self) -> Array:
         """‖x_i − m‖², (n,)."""
         if self.mean is None:
-            return self._raw_squared_norms
-        raw, mean = self._raw_squared_norms, float(self.mean @ self.mean)
+            return self.raw_squared_norms
         # What cancels could be as large as this: a row that counts for nothing is never sampled.
-        floor = 4 * EPSILON * (raw + mean)
-        return np.maximum(raw - 2 * self.mean_products + mean, floor)
-
-    @property
-    def raw_squared_norms(self) -> Array:
-        """‖x_i‖² of the rows as given, (n,)."""
-        return self._raw_squared_norms
+        floor = 4 * EPSILON * (self.raw_squared_norms + float(self.mean @ self.mean))
+        self.passes += 1
+        return np.maximum(self.products.squared_norms(self.mean), floor)
 
     @cached_property
     def raw_trace(self) -> float:
         """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
-        return float(self.weights @ self._raw_squared_norms)
+        return float(self.weights @ self.raw_squared_norms)
 
     @cached_property
     def trace(self) -> float:
         """Trace of C."""
         if self.mean is None:
             return self.raw_trace
-        return max(0.0, self.raw_trace - float(self.mean @ self.mean))
+        return float(self.weights @ self.squared_norms)
 
     def intercept(self, W: Array) -> Array:
         """The best intercept for coefficients W (d, t)."""
@@ -222,15 +262,29 @@ class RidgeProblem:
         """mᵀV, (k,): what centring takes from every row's product."""
         return np.zeros(V.shape[1]) if self.mean is None else self.mean @ V
 
-    def rounding(self, evaluation: Evaluation) -> Array:
-        """Bound of the gradient's rounding error, in the Euclidean norm, (t,).
+    def residual_rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the residuals' rounding error, in the weighted norm; the intercept's too, (t,).
 
-        Each product of the gradient is off by the unit roundoff times the norms of its factors;
-        √max(n, d) and the factor 4 cover how they add up (checked in exact arithmetic).
+        Each product is off by the unit roundoff times the norms of its factors; √max(n, d) and
+        the factor 4 cover how they add up (checked in exact arithmetic).
         """
-        row_norm = np.sqrt(self.raw_trace)
-        coef_norm = np.linalg.norm(evaluation.coef, axis=0)
-        residual = evaluation.residual_norm + np.abs(self.target_mean) + row_norm * coef_norm
-        size = row_norm * residual + self.lam * coef_norm
+        fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
+        size = evaluation.residual_norm + np.abs(self.target_mean) + fitted
         bound: Array = 4 * EPSILON * np.sqrt(max(self.n, self.d)) * size
         return bound
+
+    def rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
+        penalty = self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        unit = 4 * EPSILON * np.sqrt(max(self.n, self.d))
+        bound: Array = np.sqrt(self.raw_trace) * self.residual_rounding(evaluation) + unit * penalty
+        return bound
+
+
+def _normalised(sample_weight: Array | None, n: int) -> Array:
+    """Weights that sum to one."""
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    scaled = sample_weight / sample_weight.max()
+    normalised: Array = scaled / scaled.sum()
+    return normalised

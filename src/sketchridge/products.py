@@ -6,7 +6,7 @@ float64. A float32 matrix is widened block by block, never as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
 from typing import Any, Protocol
@@ -37,8 +37,8 @@ class Products(Protocol):
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
 
-    def squared_norms(self) -> Array:
-        """‖x_i‖², (n,)."""
+    def squared_norms(self, mean: Array | None = None) -> Array:
+        """‖x_i − mean‖², (n,)."""
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
@@ -77,20 +77,26 @@ class DenseProducts:
         """Blocks of rows in float64; a view where the data is float64 already."""
         n, d = self.X.shape
         size = WIDE_BLOCK_BYTES if columns >= WIDE else CACHED_BLOCK_BYTES
-        step = max(1, size // (8 * d))
+        step = min(max(1, size // (8 * d)), longest_sum(n))
         for start in range(0, n, step):
             rows = slice(start, min(start + step, n))
             yield rows, self.X[rows].astype(np.float64, copy=False)
 
-    def squared_norms(self) -> Array:
-        """‖x_i‖², (n,)."""
+    def squared_norms(self, mean: Array | None = None) -> Array:
+        """‖x_i − mean‖², (n,)."""
         norms = np.empty(self.X.shape[0])
 
-        def part(start: int, stop: int) -> None:
-            block = self.X[start:stop]
-            np.einsum("ij,ij->i", block, block, dtype=np.float64, out=norms[start:stop])
+        def part(rows: slice) -> None:
+            block = self.X[rows] if mean is None else self.X[rows] - mean
+            np.einsum("ij,ij->i", block, block, dtype=np.float64, out=norms[rows])
 
-        run_all([partial(part, start, stop) for start, stop in _ranges(norms.size, thread_count())])
+        step = max(1, CACHED_BLOCK_BYTES // (8 * self.X.shape[1]))
+        starts = range(0, norms.size, step)
+        parts = [
+            [slice(start, start + step) for start in starts[i :: thread_count()]]
+            for i in range(min(thread_count(), len(starts)))
+        ]
+        run_all([partial(_for_each, part, rows) for rows in parts])
         return norms
 
     def multiply(self, V: Array) -> Array:
@@ -102,9 +108,6 @@ class DenseProducts:
 
     def adjoint(self, R: Array) -> Array:
         """Xᵀ R, (d, k)."""
-        if self.X.dtype == np.float64:
-            product: Array = self.X.T @ R
-            return product
         return sum(
             (block.T @ R[rows] for rows, block in self._blocks(R.shape[1])),
             np.zeros((self.X.shape[1], R.shape[1])),
@@ -147,16 +150,17 @@ class DenseProducts:
     def _compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
         from sketchridge import kernels
 
-        R = np.empty((weights.size, 1))
-        ranges = _ranges(weights.size, thread_count())
-        product = _by_rows(
-            kernels.dense_normal_vector,
-            self.X,
-            (V[:, 0].copy(), np.ascontiguousarray(shifts[:, 0]), weights),
-            R[:, 0],
-            ranges,
+        R, v = np.empty((weights.size, 1)), np.ascontiguousarray(V[:, 0])
+        flat = np.ascontiguousarray(shifts[:, 0])
+        product = _summed(
+            lambda start, stop, piece: kernels.dense_normal_vector(
+                self.X, v, flat, weights, start, stop, R[:, 0], piece
+            ),
+            _ranges(weights.size, thread_count()),
+            v.shape,
+            longest_sum(weights.size),
         )
-        return R, product
+        return R, product[:, None]
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -209,9 +213,13 @@ class SparseProducts:
         cuts = [0, *np.searchsorted(self.X.indptr, goals).tolist(), self.X.shape[0]]
         return [(a, b) for a, b in pairwise(cuts) if b > a]
 
-    def squared_norms(self) -> Array:
-        """‖x_i‖², (n,)."""
-        return _row_sums_of_squares(self.X)
+    def squared_norms(self, mean: Array | None = None) -> Array:
+        """‖x_i − mean‖², (n,)."""
+        norms = _row_sums_of_squares(self.X)
+        if mean is None:
+            return norms
+        centred: Array = norms - 2 * self.multiply(mean[:, None])[:, 0] + mean @ mean
+        return centred
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
@@ -232,24 +240,35 @@ class SparseProducts:
     def adjoint(self, R: Array) -> Array:
         """Xᵀ R, (d, k)."""
         if self._small(R.shape[1]):
-            small: Array = self.X.T @ R
-            return small
+            return self._small_adjoint(R)
         from sketchridge import kernels
 
-        padded, ranges = _padded(R), self._row_ranges()
-        products = [np.zeros((self.X.shape[1], padded.shape[1])) for _ in ranges]
-        tasks = [
-            partial(kernels.csr_adjoint, self._rows, padded, start, stop, product)
-            for (start, stop), product in zip(ranges, products, strict=True)
-        ]
-        run_all(tasks)
-        return np.ascontiguousarray(_added(products)[:, : R.shape[1]])
+        rows, padded = self._rows, _padded(R)
+        product = _summed(
+            lambda start, stop, piece: kernels.csr_adjoint(rows, padded, start, stop, piece),
+            self._row_ranges(),
+            (self.X.shape[1], padded.shape[1]),
+            longest_sum(self.X.shape[0]),
+        )
+        return np.ascontiguousarray(product[:, : R.shape[1]])
+
+    def _small_adjoint(self, R: Array) -> Array:
+        """Xᵀ R by scipy, in pieces of rows (views)."""
+        n, d = self.X.shape
+        total, step = np.zeros((d, R.shape[1])), longest_sum(n)
+        for start in range(0, n, step):
+            bounds = self.X.indptr[start : start + step + 1]
+            values = slice(bounds[0], bounds[-1])
+            arrays = (self.X.data[values], self.X.indices[values], bounds - bounds[0])
+            piece = sparse.csr_array(arrays, shape=(bounds.size - 1, d))
+            total += piece.T @ R[start : start + step]
+        return total
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
         if self._small(V.shape[1]):
             R = (self.X @ V - shift) * weights[:, None]
-            return self.X.T @ R, R.sum(axis=0)
+            return self._small_adjoint(R), R.sum(axis=0)
         if V.shape[1] == 1:
             shifts = np.full(weights.size, shift[0])
             R, product = self._vector_residual(V, shifts, weights)
@@ -282,15 +301,16 @@ class SparseProducts:
     def _vector_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
         from sketchridge import kernels
 
-        R = np.empty((weights.size, 1))
-        product = _by_rows(
-            kernels.csr_normal_vector,
-            self._rows,
-            (np.ascontiguousarray(V[:, 0]), shifts, weights),
-            R[:, 0],
+        R, rows, v = np.empty((weights.size, 1)), self._rows, np.ascontiguousarray(V[:, 0])
+        product = _summed(
+            lambda start, stop, piece: kernels.csr_normal_vector(
+                rows, v, shifts, weights, start, stop, R[:, 0], piece
+            ),
             self._row_ranges(),
+            v.shape,
+            longest_sum(weights.size),
         )
-        return R, product
+        return R, product[:, None]
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -321,21 +341,39 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-def _by_rows(
-    kernel: Any,
-    rows: Any,
-    arguments: tuple[Array, Array, Array],
-    R: Array,
+def longest_sum(n: int) -> int:
+    """How many rows are summed one after another.
+
+    A long sum is made of sums of this length: its rounding error then grows with √n even where
+    all terms are alike and round the same way, and the certificate counts on that.
+    """
+    return max(256, int(16 * np.sqrt(n)))
+
+
+def _summed(
+    add: Callable[[int, int, Array], None],
     ranges: list[tuple[int, int]],
+    shape: tuple[int, ...],
+    longest: int,
 ) -> Array:
-    """Run a kernel on ranges of rows, a thread and a product of its own each; add the products."""
-    products = [np.zeros(arguments[0].size) for _ in ranges]
-    tasks = [
-        partial(kernel, rows, *arguments, start, stop, R, product)
-        for (start, stop), product in zip(ranges, products, strict=True)
-    ]
-    run_all(tasks)
-    return _added(products)[:, None]
+    """Sum over ranges of rows, one a thread: `add` adds a range of at most `longest` to an array."""
+
+    def part(start: int, stop: int) -> Array:
+        total = np.zeros(shape)
+        piece = total if stop - start <= longest else np.zeros(shape)
+        for first in range(start, stop, longest):
+            add(first, min(first + longest, stop), piece)
+            if piece is not total:
+                total += piece
+                piece.fill(0.0)
+        return total
+
+    return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
+
+
+def _for_each(action: Callable[[slice], None], parts: list[slice]) -> None:
+    for part in parts:
+        action(part)
 
 
 def _added(parts: list[Array]) -> Array:

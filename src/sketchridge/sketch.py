@@ -50,12 +50,19 @@ class Spectrum:
     trace: float  # of C, exact
     exhausted: bool  # fewer pairs than asked for: C is zero in all other directions
     probe: tuple[Array, Array]  # a vector (d, 1) and its image under C, to know the data again
+    fingerprint: bytes  # of the problem that was sketched
 
     def describes(self, problem: Problem) -> bool:
-        """Whether this is a sketch of the problem's data; one pass."""
+        """Whether this is a sketch of the problem's data; one pass.
+
+        The fingerprint notices the smallest change of a row's norm or weight; the probe notices
+        what leaves the norms as they are, such as permuted columns.
+        """
+        if self.fingerprint != problem.fingerprint:
+            return False
         vector, image = self.probe
         difference = problem.gram(vector) - image
-        return bool(np.linalg.norm(difference) <= 1e-7 * np.linalg.norm(image) + 1e-300)
+        return bool(np.linalg.norm(difference) <= 1e-10 * np.linalg.norm(image) + 1e-300)
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,12 @@ class Krylov:
     coefficients: Array
     trace: float
     rounding_scale: float  # ‖C‖ plus what centring cancels
+    longest: int  # the longest sum in a product with C, max(n, d)
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff the products may be off by, of either kind of sum."""
+        return float(10 * np.sqrt(max(1, self.expanded)) + 4 * np.sqrt(self.longest))
 
     @property
     def expanded(self) -> int:
@@ -101,7 +114,7 @@ class Krylov:
         """
         values, vectors = self._projected()
         top = max(float(values[-1]), 0.0) if values.size else 0.0
-        slack = 10 * EPSILON * np.sqrt(max(1, self.expanded)) * (top + self.rounding_scale)
+        slack = EPSILON * self.rounding_factor * (top + self.rounding_scale)
         slack = max(slack, np.finfo(np.float64).tiny)
         shifted = self.coefficients.copy()
         shifted[: self.expanded] += slack * np.eye(self.expanded)
@@ -159,7 +172,8 @@ def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
         coefficients[: block.shape[0], position : position + block.shape[1]] = block
         position += block.shape[1]
     cancelled = getattr(problem, "raw_trace", problem.trace) - problem.trace
-    return Krylov(frame[:, :filled], coefficients, problem.trace, norm + cancelled)
+    longest = max(problem.n, problem.d)
+    return Krylov(frame[:, :filled], coefficients, problem.trace, norm + cancelled, longest)
 
 
 def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, Array]:
@@ -176,7 +190,7 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
     room = frame.shape[1] - filled
     floor = 8 * EPSILON * norm
     basis, spare = frame[:, :filled], np.empty_like(block)
-    for _ in range(5):
+    for attempt in range(5):
         overlap = basis.T @ block
         block -= np.matmul(basis, overlap, out=spare)
         inside += overlap @ upper
@@ -193,7 +207,8 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
             return filled, inside
         block /= sizes
         upper *= sizes[:, None]
-        if kept.all() and np.all(np.abs(squares - 1.0) < 0.1):
+        # Only a block that came in normalised goes out orthonormal.
+        if attempt > 0 and kept.all() and np.all(np.abs(squares - 1.0) < 0.1):
             break
     # A full frame leaves room for rounding alone; of the rest, the strongest directions are last.
     first = max(0, upper.shape[0] - room)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.certificate import Curvature
+from sketchridge.certificate import DegreesCounter
 from sketchridge.preconditioner import LowRankPreconditioner
 
 Array = NDArray[np.float64]
@@ -94,12 +94,12 @@ class Solution:
     preconditioner: LowRankPreconditioner
     shape: tuple[int, int]
     trace: float
-    _curvature: Curvature = field(repr=False)
+    _counter: DegreesCounter = field(repr=False)
 
     @cached_property
     def degrees_of_freedom_bounds(self) -> tuple[float, float]:
         """Bounds of the effective dimension tr(C(C + λI)⁻¹); equal after a direct solve."""
-        return self._curvature.degrees_of_freedom(self.trace, min(self.shape))
+        return self._counter.degrees_of_freedom(self.trace, min(self.shape))
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -122,7 +122,7 @@ class Solution:
         events = [
             f"  at pass {record.passes:.1f}: {record.event}"
             for record in self.history
-            if record.event
+            if record.event and record.event not in self.plan.notes
         ]
         lines = [
             f"ridge regression, {n} rows × {d} columns{targets}",

@@ -8,17 +8,14 @@ each other several times slower.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
-
-# The threads that were BLAS's, while it keeps to one.
-_reserved: ContextVar[int | None] = ContextVar("reserved", default=None)
 
 
 @cache
@@ -34,13 +31,58 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sketchridge")
 
 
+def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run the tasks at once, one a thread, and give their results in order."""
+    if len(tasks) == 1:
+        return [tasks[0]()]
+    return [future.result() for future in [_pool(os.getpid()).submit(task) for task in tasks]]
+
+
+class _SingleThreadedBlas:
+    """BLAS's limit is the process's: of several solves at once the last one out restores it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+        self.threads_before = 1
+        self.limit: Any = None
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.threads_before = _blas_threads()
+                self.limit = _controller().limit(limits=1, user_api="blas")
+            self.users += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.limit.restore_original_limits()
+
+
+_single = _SingleThreadedBlas()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """BLAS keeps to one thread inside, so that it does not spin beside our pool."""
+    _single.enter()
+    try:
+        yield
+    finally:
+        _single.leave()
+
+
 def thread_count() -> int:
     """The threads that BLAS may use, or might before `single_threaded_blas`.
 
     A limit that was set outside (by joblib, say) binds us too.
     """
-    if (reserved := _reserved.get()) is not None:
-        return reserved
+    return _single.threads_before if _single.users else _blas_threads()
+
+
+def _blas_threads() -> int:
     blas = _controller().select(user_api="blas")
     counts = [int(library.num_threads) for library in blas.lib_controllers]
     return max(1, min([*counts, _cores()]))
@@ -51,21 +93,3 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-@contextmanager
-def single_threaded_blas() -> Iterator[None]:
-    """BLAS keeps to one thread inside, so that it does not spin beside our pool."""
-    token = _reserved.set(thread_count())
-    try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _reserved.reset(token)
-
-
-def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Run the tasks at once, one a thread, and give their results in order."""
-    if len(tasks) == 1:
-        return [tasks[0]()]
-    return [future.result() for future in [_pool(os.getpid()).submit(task) for task in tasks]]

@@ -7,7 +7,7 @@ is noted, and the notes reach the plan.
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from scipy import sparse
 
 Array = NDArray[np.float64]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+# Squares of squares must neither overflow nor vanish.
+LARGEST, SMALLEST = 1e70, 1e-70
 
 
 def check_matrix(X: Any) -> tuple[Any, list[str]]:
@@ -28,9 +30,7 @@ def check_matrix(X: Any) -> tuple[Any, list[str]]:
 
 
 def _check_dense(X: Any, notes: list[str]) -> NDArray[Any]:
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError("X is a masked array: fill or drop the masked values first")
-    array = np.asarray(X)
+    array = _as_array("X", X)
     if array.ndim != 2:
         raise ValueError(
             f"X has {array.ndim} dimension(s), shape {array.shape}: give two, one row a sample; "
@@ -43,13 +43,32 @@ def _check_dense(X: Any, notes: list[str]) -> NDArray[Any]:
     return array
 
 
+def _as_array(name: str, values: Any) -> NDArray[Any]:
+    """An array of what was given, with the argument's name in every refusal."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array: fill or drop the masked values first")
+    if sparse.issparse(values):
+        raise TypeError(f"{name} is sparse: give a dense array")
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is not an array of numbers ({error}): give one") from error
+
+
+def _as_floats(name: str, values: Any) -> Array:
+    array = _as_array(name, values)
+    if array.dtype.kind not in "buif":
+        raise TypeError(f"{name} has dtype {array.dtype}: give real numbers")
+    return array.astype(np.float64)
+
+
 def _check_sparse(X: Any, notes: list[str]) -> Any:
     if len(X.shape) != 2:
         raise ValueError(f"X is sparse with shape {X.shape}: give two dimensions")
+    _check_indices(X)
     if X.format != "csr":
         X = X.tocsr()
         notes.append(f"X is not in CSR format: copied to CSR ({_bytes(X) / 1e6:.1f} MB)")
-    _check_csr_indices(X)
     data = _check_dtype(X.data, notes)
     if data is not X.data:
         X = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
@@ -63,20 +82,29 @@ def _check_sparse(X: Any, notes: list[str]) -> Any:
     return X
 
 
-def _check_csr_indices(X: Any) -> None:
-    """The kernels trust the indices, so that none may point outside."""
-    n, d = X.shape
-    indptr, indices = X.indptr, X.indices
-    sound = indptr.size == n + 1 and indptr[0] == 0 and indptr[-1] <= min(indices.size, X.data.size)
-    if not sound or np.any(np.diff(indptr) < 0):
+def _check_indices(X: Any) -> None:
+    """The kernels (and scipy's conversions) trust the indices, so that none may point outside."""
+    if X.format in ("csr", "csc"):
+        rows, columns = X.shape if X.format == "csr" else X.shape[::-1]
+        indptr, indices = X.indptr, X.indices
+        length = min(indices.size, X.data.size)
+        sound = indptr.size == rows + 1 and indptr[0] == 0 and indptr[-1] <= length
+        if not sound or np.any(np.diff(indptr) < 0):
+            raise ValueError(
+                f"X is a broken {X.format.upper()} matrix: indptr must rise from 0 to the number "
+                "of values; build it anew"
+            )
+        _check_range(X, indices[: indptr[-1]], columns)
+    elif X.format == "coo":
+        for indices, limit in zip(X.coords, X.shape, strict=True):
+            _check_range(X, indices, limit)
+
+
+def _check_range(X: Any, indices: NDArray[Any], limit: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= limit):
         raise ValueError(
-            "X is a broken CSR matrix: indptr must rise from 0 to the number of values"
-        )
-    used = indices[: indptr[-1]]
-    if used.size and (used.min() < 0 or used.max() >= d):
-        raise ValueError(
-            f"X is a broken CSR matrix: its column indices run from {used.min()} to {used.max()}, "
-            f"outside 0 to {d - 1}"
+            f"X is a broken {X.format.upper()} matrix: indices run from {indices.min()} to "
+            f"{indices.max()}, outside 0 to {limit - 1}; build it anew"
         )
 
 
@@ -96,21 +124,31 @@ def _check_dtype(array: NDArray[Any], notes: list[str]) -> NDArray[Any]:
     return cast
 
 
-def check_finite_norms(squared_norms: Array) -> None:
-    """Every value of X is finite, and so is its square, if the rows' squared norms are."""
+def check_norms(squared_norms: Array, scale_rows: bool) -> None:
+    """Every value of X is finite, and of a size whose squares are numbers, if the norms say so."""
     wrong = np.flatnonzero(~np.isfinite(squared_norms))
     if wrong.size:
         raise ValueError(
             f"X has NaN, infinite or overflowing values, first in row {wrong[0]} "
             f"({wrong.size} row(s) in all): clean or rescale X"
         )
+    largest = float(np.sqrt(squared_norms.max()))
+    _check_size("X", largest)
+    if scale_rows and largest == 0:
+        raise ValueError("scale_rows=True needs a row of X that is not zero: all are; leave it out")
+
+
+def _check_size(name: str, largest: float) -> None:
+    if largest > LARGEST or 0 < largest < SMALLEST:
+        raise ValueError(
+            f"{name} is as large as {largest:g}, beyond what float64 can square twice: rescale "
+            f"{name} to between {SMALLEST:g} and {LARGEST:g}"
+        )
 
 
 def check_targets(y: Any, n: int) -> tuple[Array, bool]:
     """y as float64 (n, t), and whether it was given in one dimension."""
-    if sparse.issparse(y):
-        raise TypeError("y is sparse: give a dense array")
-    array = np.asarray(y)
+    array = _as_array("y", y)
     if array.ndim not in (1, 2):
         raise ValueError(f"y has {array.ndim} dimensions, shape {array.shape}: give (n,) or (n, t)")
     if array.shape[0] != n:
@@ -121,8 +159,7 @@ def check_targets(y: Any, n: int) -> tuple[Array, bool]:
         raise TypeError(f"y has dtype {array.dtype}: give real numbers (encode classes as numbers)")
     columns = array.astype(np.float64).reshape(n, -1)
     _check_finite("y", columns)
-    if not np.isfinite(np.sum(columns**2)):
-        raise ValueError("y has values whose squares overflow: rescale y")
+    _check_size("y", float(np.abs(columns).max()))
     return columns, array.ndim == 1
 
 
@@ -136,10 +173,7 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
     """Sample weights as float64 (n,); a number for all is no weighting."""
     if sample_weight is None:
         return None
-    array = np.asarray(sample_weight)
-    if array.dtype.kind not in "buif":
-        raise TypeError(f"sample_weight has dtype {array.dtype}: give real numbers")
-    array = array.astype(np.float64)
+    array = _as_floats("sample_weight", sample_weight)
     if array.ndim == 0:
         array = np.full(n, float(array))
     if array.shape != (n,):
@@ -148,7 +182,7 @@ def check_weights(sample_weight: Any, n: int) -> Array | None:
     if array.min() < 0:
         row = int(np.argmin(array))
         raise ValueError(f"sample_weight[{row}] = {array[row]:g} is negative: weights must be ≥ 0")
-    if array.sum() == 0:
+    if array.max() == 0:
         raise ValueError("sample_weight is all zero: give at least one row a positive weight")
     return array
 
@@ -157,9 +191,43 @@ def check_number(name: str, value: Any, low: float, remedy: str, *, strict: bool
     """A finite real number at least (or, if strict, above) `low`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name}={value!r} is not a number: {remedy}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if not np.isfinite(number) or number < low or (strict and number == low):
-        raise ValueError(f"{name}={value!r} is out of range: {remedy}")
+        raise ValueError(f"{name}={value!s:.60} is out of range: {remedy}")
+    return number
+
+
+def check_integer(name: str, value: Any, low: int, remedy: str) -> int:
+    """An integer at least `low`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}={value!r} is not an integer: {remedy}")
+    if value < low:
+        raise ValueError(f"{name}={value} is out of range: {remedy}")
+    return int(value)
+
+
+def check_rank(rank: Any) -> int | Literal["auto"]:
+    """A positive integer, or "auto"."""
+    if isinstance(rank, str) and rank == "auto":
+        return "auto"
+    return check_integer("rank", rank, 1, "give an integer from 1 to min(n, d), or 'auto'")
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name}={value!r} is neither True nor False: give one of them")
+
+
+def check_lam(lam: Any) -> float:
+    """The penalty: 0, or of a size that can be squared."""
+    number = check_number("lam", lam, 0.0, "give a number ≥ 0")
+    if number > LARGEST**2 or 0 < number < SMALLEST**2:
+        raise ValueError(f"lam={lam!r} is out of range: give 0, or between 1e-140 and 1e140")
     return number
 
 
@@ -172,12 +240,13 @@ def check_start(coef_init: Any, d: int, targets: int, flat: bool) -> Array | Non
     """Starting coefficients, given as (d,) or (t, d), as float64 (d, t)."""
     if coef_init is None:
         return None
-    array = np.asarray(coef_init, dtype=np.float64)
+    array = _as_floats("coef_init", coef_init)
     expected = (d,) if flat else (targets, d)
     if array.shape != expected:
         raise ValueError(f"coef_init has shape {array.shape}: give {expected}, as coef has")
     start = np.ascontiguousarray(array.reshape(targets, d).T)
     _check_finite("coef_init", start)
+    _check_size("coef_init", float(np.abs(start).max()))
     return start
 
 

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 import scipy.linalg
 
-from sketchridge.certificate import Curvature
+from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
@@ -30,8 +30,11 @@ class Direct:
     uses_preconditioner: ClassVar[bool] = False
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The normal matrix and its factor."""
-        return 2 * min(problem.n, problem.d) ** 2
+        """The normal matrix and its factor; a dense copy of X and more where it is singular."""
+        side = min(problem.n, problem.d)
+        if _is_singular(problem):
+            return 2 * problem.n * problem.d + 4 * side**2
+        return 2 * side**2
 
     def iterates(
         self,
@@ -62,13 +65,16 @@ class Factor(Curvature, Protocol):
 
 def factorise(problem: RidgeProblem) -> tuple[Factor, str | None]:
     """Factorise H; the second result says so when the decomposition had to be the singular one."""
-    size = min(problem.n, problem.d)
-    if problem.lam <= SINGULAR * size * problem.raw_trace:
+    if _is_singular(problem):
         return SingularValues.of(problem), _singular_event(problem)
     problem.passes += 1
     if problem.d <= problem.n:
         return PrimalCholesky.of(problem), None
     return DualCholesky.of(problem), None
+
+
+def _is_singular(problem: RidgeProblem) -> bool:
+    return problem.lam <= SINGULAR * min(problem.n, problem.d) * problem.raw_trace
 
 
 def _singular_event(problem: RidgeProblem) -> str:
@@ -122,13 +128,9 @@ class PrimalCholesky:
         energy: Array = np.sum(half**2, axis=0)
         return energy
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
-        """tr(C H⁻¹) = d − λ tr(H⁻¹), exact."""
-        inverse = scipy.linalg.solve_triangular(
-            self.factor, np.eye(self.factor.shape[0]), lower=True, check_finite=False
-        )
-        exact = self.factor.shape[0] - self.lam * float(np.sum(inverse**2))
-        return exact, exact
+    def counter(self) -> DegreesCounter:
+        """The factor, which counts exactly."""
+        return CholeskyCounter(self.factor, self.lam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +182,25 @@ class DualCholesky:
         energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / self.lam
         return np.maximum(energy, 0.0)
 
+    def counter(self) -> DegreesCounter:
+        """The factor, which counts exactly."""
+        return CholeskyCounter(self.factor, self.lam)
+
+
+@dataclass(frozen=True, eq=False)
+class CholeskyCounter:
+    """The factor of C + λI, or of its dual: both have the same degrees of freedom."""
+
+    factor: Array
+    lam: float
+
     def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
-        """tr(C H⁻¹) = n − λ tr((K + λI)⁻¹), exact."""
+        """tr(C H⁻¹) = size − λ ‖L⁻¹‖², exact."""
+        size = int(self.factor.shape[0])
         inverse = scipy.linalg.solve_triangular(
-            self.factor, np.eye(self.factor.shape[0]), lower=True, check_finite=False
+            self.factor, np.eye(size), lower=True, check_finite=False
         )
-        exact = self.factor.shape[0] - self.lam * float(np.sum(inverse**2))
+        exact = size - self.lam * float(np.sum(inverse**2))
         return exact, exact
 
 
@@ -249,8 +264,19 @@ class SingularValues:
             energy = energy + np.sum(rest**2, axis=0) / self.problem.lam
         return energy
 
+    def counter(self) -> DegreesCounter:
+        """The singular values, which count exactly."""
+        return SingularValuesCounter(self.values**2, self.problem.lam)
+
+
+@dataclass(frozen=True, eq=False)
+class SingularValuesCounter:
+    """The eigenvalues of C."""
+
+    eigenvalues: Array
+    lam: float
+
     def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
         """tr(C H⁻¹), exact."""
-        squares = self.values**2
-        exact = float(np.sum(squares / (squares + self.problem.lam)))
+        exact = float(np.sum(self.eigenvalues / (self.eigenvalues + self.lam)))
         return exact, exact

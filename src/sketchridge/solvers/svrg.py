@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
+from sketchridge.validation import check_integer, check_optional
 
 if TYPE_CHECKING:
     from sketchridge.kernels import Centre, Direction, Steps
@@ -54,19 +55,20 @@ class SVRG:
     uses_preconditioner: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.step is not None and not (np.isfinite(self.step) and self.step > 0):
-            raise ValueError(f"step={self.step} must be a positive number, in units of 1/β̂")
-        if self.epoch_length is not None and self.epoch_length < 1:
-            raise ValueError(f"epoch_length={self.epoch_length} must be at least 1")
+        check_optional("step", self.step, "give a positive number, in units of 1/β̂, or None")
+        if self.epoch_length is not None:
+            check_integer("epoch_length", self.epoch_length, 1, "give the steps between snapshots")
         if self.snapshot not in ("average", "last"):
             raise ValueError(f"snapshot={self.snapshot!r} must be 'average' or 'last'")
         if self.regularization not in ("exact", "sampled"):
             raise ValueError(f"regularization={self.regularization!r} must be 'exact' or 'sampled'")
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The rows' coordinates in the preconditioner's basis."""
+        """The rows' coordinates in the preconditioner's basis, and a copy of Fortran rows."""
         components = problem.n + (problem.d if self.regularization == "sampled" else 0)
-        return components * (rank + 6)
+        dense_columns = isinstance(problem.X, np.ndarray) and not problem.X.flags.c_contiguous
+        copy = problem.X.nbytes // 8 if dense_columns else 0
+        return components * (rank + 6) + copy
 
     def iterates(
         self,
@@ -93,7 +95,7 @@ class SVRG:
                     event = f"objective grew: back to the best snapshot, step {steps[grew].min():g}"
                     steps = np.where(grew, steps * BACK_OFF, steps)
                     event += f" → {steps[grew].min():g}"
-                latest = _choose(grew, best, latest)
+                latest = latest.replaced(by=best, where=grew)
             best = latest
             yield Iterate(best.coef, evaluation=best, event=event)
 
@@ -230,14 +232,3 @@ class Components:
 def _grew(latest: Evaluation, best: Evaluation, null_objective: Array) -> NDArray[np.bool_]:
     """Whether each target's objective grew by more than rounding (or is no number)."""
     return ~(latest.objective <= best.objective + 64 * EPSILON * null_objective)
-
-
-def _choose(first: NDArray[np.bool_], a: Evaluation, b: Evaluation) -> Evaluation:
-    """Target by target, a where `first`, else b."""
-    return Evaluation(
-        np.where(first, a.coef, b.coef),
-        np.where(first, a.objective, b.objective),
-        np.where(first, a.gradient, b.gradient),
-        np.where(first, a.residual_norm, b.residual_norm),
-        np.where(first, a.residual_mean, b.residual_mean),
-    )

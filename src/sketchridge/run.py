@@ -1,0 +1,353 @@
+"""One solve under way: the outer loop. Tolerance, budgets, divergence, history, checkpoints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchridge.certificate import (
+    Curvature,
+    RidgeCurvature,
+    SketchCurvature,
+    certified_gap,
+    rounding_floor,
+)
+from sketchridge.checkpoint import Checkpoint
+from sketchridge.planner import Choice
+from sketchridge.preconditioner import LowRankPreconditioner, NoPreconditioner
+from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.sketch import random_range
+from sketchridge.solution import Plan, Record, Solution, Status
+from sketchridge.solvers import Iterate
+
+Array = NDArray[np.float64]
+Callback = Callable[[Record], Any]
+
+# A running (not fresh) gradient is looked at this often, or when it promises success.
+LOOK_EVERY = 10
+DIVERGED_FACTOR = 1e4
+STAGNATION_PATIENCE = 10
+CERTIFICATE_RANK = 50
+CHECKPOINT_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop."""
+
+    tol: float
+    passes: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best point so far, target by target, with what its certificates rest on."""
+
+    evaluation: Evaluation
+    gap: Array  # (t,)
+    curvature: Curvature | None
+
+
+@dataclass
+class Run:
+    """One solve: the only mutable thing in it."""
+
+    problem: RidgeProblem
+    choice: Choice
+    limits: Limits
+    rng: np.random.Generator
+    callback: Callback | None
+    checkpoint: Checkpoint | None
+    began: float
+    history: list[Record] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    status: Status | None = None
+    best: Best | None = None
+    latest: Array | None = None  # a point that has not been evaluated afresh
+    stalled: int = 0
+    looks: int = 0
+    gap_per_energy: float = np.inf
+    saved_at: float = field(default_factory=time.perf_counter)
+
+    def go(self, start: Array) -> None:
+        """Sketch, iterate and look, until there is a status."""
+        # Where there is nothing to fit, the answer is w = 0.
+        start = np.where(self.problem.null_objective == 0, 0.0, start)
+        self.latest = start
+        self.preconditioner = NoPreconditioner().build(self.problem, self.rng)
+        self.curvature: Curvature | None = (
+            self.preconditioner.curvature() if self.problem.lam > 0 else None
+        )
+        self.certificate_rng = np.random.default_rng(self.rng.integers(2**63))
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._prepare()
+                self._iterate(start)
+        except KeyboardInterrupt:
+            self.status = Status.INTERRUPTED
+        self._catch_up()
+        self._save(force=True)
+
+    def _prepare(self) -> None:
+        """Build the preconditioner, or take the one that is given, and what it knows of H."""
+        given = self.choice.preconditioner
+        if not isinstance(given, LowRankPreconditioner):
+            if self.choice.solver.uses_preconditioner:
+                self.preconditioner = given.build(self.problem, self.rng)
+                self.curvature = self.preconditioner.curvature()
+            return
+        self.preconditioner = given.at(self.problem.lam)
+        if given.spectrum is None:
+            return
+        if given.spectrum.describes(self.problem):
+            self.curvature = self.preconditioner.curvature()
+        else:
+            self.notes.append(
+                "the preconditioner is a sketch of other data: it serves as it is, and the "
+                "certificate does not rely on it"
+            )
+
+    def _iterate(self, start: Array) -> None:
+        iterates = self.choice.solver.iterates(self.problem, self.preconditioner, start, self.rng)
+        fresh: Evaluation | None = None
+        while self.status is None:
+            fresh = self._look(iterates.send(fresh))
+
+    def _catch_up(self) -> None:
+        """Evaluate the latest point, if the solve was stopped before that."""
+        if self.latest is None:
+            return
+        evaluation = self.problem.evaluate(self.latest)
+        if np.all(np.isfinite(evaluation.objective)):
+            self._keep(evaluation)
+            self.callback = None  # it has had its say
+            self._record(evaluation.objective, self._certify(evaluation), True, None)
+
+    # -- looking at an iterate ---------------------------------------------------------------
+
+    def _look(self, iterate: Iterate) -> Evaluation | None:
+        """Judge an iterate; returns a fresh evaluation if the solver should go on from it."""
+        if iterate.curvature is not None:
+            self.curvature = iterate.curvature
+        if iterate.evaluation is not None:
+            self._judge(iterate.evaluation, iterate.event)
+            return None
+        self.latest = iterate.coef
+        fresh = self._look_at_running(iterate)
+        if fresh is None and self._out_of_budget():
+            fresh = self.problem.evaluate(iterate.coef)
+        if fresh is not None:
+            self._judge(fresh, iterate.event)
+        return fresh
+
+    def _look_at_running(self, iterate: Iterate) -> Evaluation | None:
+        """Look at a running gradient, if it is time; evaluate afresh if it promises success."""
+        assert iterate.gradient is not None and iterate.objective is not None
+        assert iterate.energy is not None
+        self.looks += 1
+        goal = self.limits.tol * self.problem.null_objective
+        worst_energy = float(np.max(iterate.energy))
+        promising = self.gap_per_energy * worst_energy <= float(np.min(goal))
+        young = self.looks & (self.looks - 1) == 0  # 1, 2, 4, 8: learn the ratio early
+        if not promising and not young and self.looks % LOOK_EVERY:
+            return None
+        if not np.all(np.isfinite(iterate.energy)):
+            return self.problem.evaluate(iterate.coef)
+        curvature = self._tight_curvature()
+        estimate = 0.5 * curvature.constant * curvature.energy(iterate.gradient)
+        self.gap_per_energy = float(np.max(estimate)) / max(worst_energy, 1e-300)
+        if np.all(estimate <= goal):
+            return self.problem.evaluate(iterate.coef)
+        self._record(iterate.objective, estimate, False, iterate.event)
+        self._save()
+        return None
+
+    def _judge(self, evaluation: Evaluation, event: str | None) -> None:
+        """Certify a fresh evaluation, keep the best, and decide whether to stop."""
+        self.latest = None
+        if self._has_diverged(evaluation):
+            self.status = Status.DIVERGED
+            self._record(evaluation.objective, np.full(self.problem.targets, np.inf), True, event)
+            return
+        gap = self._certify(evaluation)
+        if self._should_tighten(evaluation, gap):
+            self._tight_curvature()
+            gap = self._certify(evaluation)
+        before = self.best
+        self._keep(evaluation)
+        self.status = self._verdict(before, evaluation)
+        self._record(evaluation.objective, gap, True, event)
+        self._save()
+
+    def _verdict(self, before: Best | None, evaluation: Evaluation) -> Status | None:
+        """Whether to stop, and why."""
+        assert self.best is not None
+        if np.all(self._relative(self.best.gap) <= self.limits.tol):
+            return Status.CONVERGED
+        if self.problem.passes >= self.limits.passes:
+            return Status.MAX_PASSES
+        if self._out_of_budget():
+            return Status.MAX_SECONDS
+        if self._is_stuck(before, evaluation):
+            return Status.STAGNATED
+        return None
+
+    def _has_diverged(self, evaluation: Evaluation) -> bool:
+        if not np.all(np.isfinite(evaluation.objective)):
+            return True
+        if self.best is None:
+            return False
+        largest = np.maximum(self.best.evaluation.objective, self.problem.null_objective)
+        return bool(np.any(evaluation.objective > DIVERGED_FACTOR * largest))
+
+    def _is_stuck(self, before: Best | None, evaluation: Evaluation) -> bool:
+        """No progress for a while, or nothing left to certify but rounding."""
+        assert self.best is not None
+        goal = self.limits.tol * self.problem.null_objective
+        floor = rounding_floor(self.problem, self.curvature, self.best.evaluation)
+        at_floor = (self.best.gap <= goal) | ((self.best.gap <= 2 * floor) & (floor > goal))
+        if np.all(at_floor):
+            return True
+        if before is None:
+            return False
+        descent = before.evaluation.objective - evaluation.objective
+        descending = descent > 16 * EPSILON * self.problem.null_objective
+        tightening = self.best.gap < 0.999 * before.gap
+        self.stalled = 0 if np.any(descending | tightening) else self.stalled + 1
+        return self.stalled >= STAGNATION_PATIENCE
+
+    def _out_of_budget(self) -> bool:
+        spent = time.perf_counter() - self.began
+        return self.problem.passes >= self.limits.passes or spent >= self.limits.seconds
+
+    # -- certifying --------------------------------------------------------------------------
+
+    def _certify(self, evaluation: Evaluation) -> Array:
+        return certified_gap(self.problem, self.curvature, evaluation)
+
+    def _should_tighten(self, evaluation: Evaluation, gap: Array) -> bool:
+        """Whether a sketch for the certificate alone would pay.
+
+        Without a sketch the certificate is ‖g‖² / 2λ, often a million times the truth. One pass
+        buys a better one; it is spent when the objective's progress says that the end is near.
+        """
+        if not isinstance(self.curvature, RidgeCurvature):
+            return False
+        if np.all(self._relative(gap) <= self.limits.tol):
+            return False
+        if self._out_of_budget():
+            return True
+        if self.best is None:
+            return False
+        progress = self.best.evaluation.objective - evaluation.objective
+        return bool(np.all(progress <= self.limits.tol * self.problem.null_objective))
+
+    def _tight_curvature(self) -> Curvature:
+        """The curvature, sketched now if nothing is known of H but λ."""
+        if isinstance(self.curvature, RidgeCurvature):
+            rank = min(CERTIFICATE_RANK, self.problem.n, self.problem.d)
+            krylov = random_range(self.problem, rank, self.certificate_rng)
+            self.curvature = SketchCurvature(krylov.nystrom(), self.problem.lam)
+            self.notes.append(f"a Nyström sketch of rank {rank} was made for the certificate")
+            if self.best is not None:
+                best = self.best.evaluation
+                self.best = Best(best, self._certify(best), self.curvature)
+        assert self.curvature is not None
+        return self.curvature
+
+    def _keep(self, evaluation: Evaluation) -> None:
+        """Keep, target by target, the point with the smallest certified gap."""
+        gap = self._certify(evaluation)
+        if self.best is None:
+            self.best = Best(evaluation, gap, self.curvature)
+            return
+        better = gap < self.best.gap
+        self.best = Best(
+            self.best.evaluation.replaced(by=evaluation, where=better),
+            np.where(better, gap, self.best.gap),
+            self.curvature,
+        )
+
+    # -- telling and keeping -----------------------------------------------------------------
+
+    def _relative(self, gap: Array) -> Array:
+        """gap / F(0), and 0 where both are 0."""
+        null = self.problem.null_objective
+        return np.divide(gap, null, out=np.where(gap > 0, np.inf, 0.0), where=null > 0)
+
+    def _record(self, objective: Array, gap: Array, certified: bool, event: str | None) -> None:
+        record = Record(
+            self.problem.passes,
+            time.perf_counter() - self.began,
+            float(objective.mean()),
+            float(gap.max()),
+            float(self._relative(gap).max()),
+            certified,
+            event,
+        )
+        self.history.append(record)
+        if self.callback is not None and self.callback(record) and self.status is None:
+            self.status = Status.STOPPED
+
+    def _save(self, force: bool = False) -> None:
+        """Write the checkpoint: the running point, or the best of those evaluated."""
+        if self.checkpoint is None:
+            return
+        if not force and time.perf_counter() - self.saved_at < CHECKPOINT_SECONDS:
+            return
+        coef = self.latest
+        if coef is None or force:
+            coef = self.best.evaluation.coef if self.best is not None else None
+        if coef is not None and np.all(np.isfinite(coef)):
+            self.checkpoint.write(coef)
+            self.saved_at = time.perf_counter()
+
+    def solution(self, flat: bool, notes: list[str]) -> Solution:
+        """The best point with everything that is known of it."""
+        assert self.best is not None and self.status is not None
+        best, gap = self.best.evaluation, self.best.gap
+        relative = self._relative(gap)
+        explained = np.maximum(self.problem.null_objective - best.objective, 0.0)
+        explained_gap = np.divide(
+            gap, explained, out=np.where(gap > 0, np.inf, 0.0), where=explained > 0
+        )
+
+        def shaped(values: NDArray[Any]) -> Any:
+            return values[0].item() if flat else values
+
+        counter = self.best.curvature or RidgeCurvature(np.finfo(np.float64).tiny)
+        return Solution(
+            coef=best.coef[:, 0].copy() if flat else np.ascontiguousarray(best.coef.T),
+            intercept=shaped(self.problem.intercept(best.coef)),
+            objective=shaped(best.objective),
+            gap=shaped(gap),
+            relative_gap=shaped(relative),
+            explained_gap=shaped(explained_gap),
+            converged=shaped(relative <= self.limits.tol),
+            status=self.status,
+            passes=self.problem.passes,
+            seconds=time.perf_counter() - self.began,
+            tol=self.limits.tol,
+            history=tuple(self.history),
+            plan=self._plan(notes),
+            preconditioner=self.preconditioner,
+            shape=(self.problem.n, self.problem.d),
+            trace=self.problem.trace,
+            _counter=counter.counter(),
+        )
+
+    def _plan(self, notes: list[str]) -> Plan:
+        events = [record.event for record in self.history if record.event]
+        return Plan(
+            self.choice.solver.name,
+            self.preconditioner.name,
+            self.preconditioner.rank,
+            self.choice.reason,
+            (*notes, *self.problem.notes, *self.preconditioner.notes, *self.notes, *events[:1]),
+        )
