@@ -480,7 +480,8 @@ def test_one_sketch_serves_many_solves(spec, solver, kind):
     assert reused.converged and reused.plan.notes == sketched.plan.notes
     assert excess(X, other, 1e-4, reused.coef) <= reused.gap
     assert reused.preconditioner.lam == 1e-4
-    if isinstance(spec, Lanczos):  # the others take one pass, as it takes to know the data again
+    # The others take one pass, as it takes to know the data again; svrg's passes are random.
+    if isinstance(spec, Lanczos) and solver == "cg":
         assert reused.passes < sketched.passes
 
 

@@ -115,7 +115,7 @@ def test_moving_to_another_lambda_is_building_there(spec):
 @pytest.mark.parametrize("rank", [-1, 0, 25, 1000])
 @pytest.mark.parametrize("kind", ["tall", "wide"])
 def test_a_rank_out_of_range_is_refused_by_name(spec, rank, kind):
-    with pytest.raises(ValueError, match=rf"rank={rank} .* min\(n, d\) = 24"):
+    with pytest.raises(ValueError, match=rf"rank={rank} .* min\(n, d\)"):
         build(spec(rank=rank), data(kind))
 
 

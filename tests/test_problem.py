@@ -162,7 +162,7 @@ def test_scaled_rows_are_rows_divided_by_their_average_norm(kind, intercept):
     scaled, _, _ = make_problem(X, Y, 0.1, fit_intercept=intercept, scale_rows=True)
     divided = make(dense_of(X) / average, Y, 0.1, None, intercept)
     W = np.random.default_rng(2).standard_normal((8, 1))
-    assert scaled.row_scale == pytest.approx(average, rel=1e-13)
+    assert scaled.lam == pytest.approx(0.1 * average**2, rel=1e-13)
     a, b = scaled.evaluate(W), divided.evaluate(W * average)
     assert a.objective == pytest.approx(b.objective, rel=1e-12)
     np.testing.assert_allclose(a.gradient, b.gradient * average, rtol=1e-11, atol=1e-13)
@@ -183,8 +183,10 @@ def test_scaled_rows_predict_as_divided_rows_do(kind):
 def test_every_read_of_the_data_is_a_pass(kind, intercept):
     X, Y, _ = data(kind)
     problem = make(X, Y, 0.1, None, intercept)
+    assert problem.passes == 0
+    _ = problem.trace
     made = problem.passes
-    assert made == 1 + intercept  # the norms, and the mean
+    assert made == 1 + 2 * intercept  # the norms; the mean, and the centred norms
     V, R = np.ones((8, 5)), np.ones((30, 5))
     calls = [
         lambda: problem.evaluate(V[:, :1]),

@@ -356,7 +356,7 @@ def _summed(
     shape: tuple[int, ...],
     longest: int,
 ) -> Array:
-    """Sum over ranges of rows, one a thread: `add` adds a range of at most `longest` to an array."""
+    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array."""
 
     def part(start: int, stop: int) -> Array:
         total = np.zeros(shape)

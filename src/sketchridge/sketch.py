@@ -76,11 +76,6 @@ class Krylov:
     longest: int  # the longest sum in a product with C, max(n, d)
 
     @property
-    def rounding_factor(self) -> float:
-        """How many units of roundoff the products may be off by, of either kind of sum."""
-        return float(10 * np.sqrt(max(1, self.expanded)) + 4 * np.sqrt(self.longest))
-
-    @property
     def expanded(self) -> int:
         """The dimension p of the space that C was applied to."""
         return int(self.coefficients.shape[1])
@@ -114,15 +109,17 @@ class Krylov:
         """
         values, vectors = self._projected()
         top = max(float(values[-1]), 0.0) if values.size else 0.0
-        slack = EPSILON * self.rounding_factor * (top + self.rounding_scale)
-        slack = max(slack, np.finfo(np.float64).tiny)
+        unit = EPSILON * (top + self.rounding_scale)
+        shift = max(10 * np.sqrt(max(1, self.expanded)) * unit, np.finfo(np.float64).tiny)
         shifted = self.coefficients.copy()
-        shifted[: self.expanded] += slack * np.eye(self.expanded)
-        factor = (shifted @ vectors) / np.sqrt(np.maximum(values, 0.0) + slack)
+        shifted[: self.expanded] += shift * np.eye(self.expanded)
+        factor = (shifted @ vectors) / np.sqrt(np.maximum(values, 0.0) + shift)
         left, singular, _ = np.linalg.svd(factor, full_matrices=False)
-        kept = np.maximum(singular**2 - slack, 0.0)
+        kept = np.maximum(singular**2 - shift, 0.0)
         useful = kept > 0
-        return LowerBound(self.frame, left[:, useful], kept[useful], 2 * slack)
+        # The shift uses its slack up; as much again is for the algebra, and the rest for the sums.
+        slack = 2 * shift + 4 * np.sqrt(self.longest) * unit
+        return LowerBound(self.frame, left[:, useful], kept[useful], float(slack))
 
 
 def make_probe(columns: Array, frame: Array, coefficients: Array) -> tuple[Array, Array]:

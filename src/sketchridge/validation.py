@@ -84,10 +84,13 @@ def _check_sparse(X: Any, notes: list[str]) -> Any:
 
 def _check_indices(X: Any) -> None:
     """The kernels (and scipy's conversions) trust the indices, so that none may point outside."""
-    if X.format in ("csr", "csc"):
-        rows, columns = X.shape if X.format == "csr" else X.shape[::-1]
+    if X.format in ("csr", "csc", "bsr"):
+        height, width = X.blocksize if X.format == "bsr" else (1, 1)
+        rows, columns = X.shape[0] // height, X.shape[1] // width
+        if X.format == "csc":
+            rows, columns = columns, rows
         indptr, indices = X.indptr, X.indices
-        length = min(indices.size, X.data.size)
+        length = min(indices.size, len(X.data))
         sound = indptr.size == rows + 1 and indptr[0] == 0 and indptr[-1] <= length
         if not sound or np.any(np.diff(indptr) < 0):
             raise ValueError(
@@ -141,8 +144,8 @@ def check_norms(squared_norms: Array, scale_rows: bool) -> None:
 def _check_size(name: str, largest: float) -> None:
     if largest > LARGEST or 0 < largest < SMALLEST:
         raise ValueError(
-            f"{name} is as large as {largest:g}, beyond what float64 can square twice: rescale "
-            f"{name} to between {SMALLEST:g} and {LARGEST:g}"
+            f"{name} is as large as {largest:g}: its squares overflow or vanish; rescale {name} to "
+            f"between {SMALLEST:g} and {LARGEST:g}"
         )
 
 
