@@ -455,12 +455,12 @@ def test_the_bounds_of_a_sketch_contain_the_degrees_of_freedom(spec, shape):
         assert low <= solution.degrees_of_freedom <= high
 
 
+@pytest.mark.parametrize("lam", [0.1, 2.0])
 @pytest.mark.parametrize("spec", [Lanczos(2), Nystrom(2), Exact(2), "none"])
-def test_the_bounds_hold_for_columns_far_from_zero(spec):
+def test_the_bounds_hold_for_columns_far_from_zero(spec, lam):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((8, 3)) + 1e8 / 3, rng.standard_normal(8)
-    solution = solve(
-        X, y, 0.1, solver="cg", preconditioner=spec, fit_intercept=True, random_state=0
-    )
+    options = {"solver": "cg", "preconditioner": spec, "random_state": 0}
+    solution = solve(X, y, lam, tol=0.1, fit_intercept=True, **options)
     low, high = solution.degrees_of_freedom_bounds
-    assert low - 1e-6 <= degrees_of_freedom(X, 0.1, fit_intercept=True) <= high + 1e-6
+    assert low - 1e-6 <= degrees_of_freedom(X, lam, fit_intercept=True) <= high + 1e-6

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
 from os import PathLike
 from typing import Any
 
@@ -16,11 +15,8 @@ from sketchridge.preconditioner import Rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback, Limits, Run
 from sketchridge.solution import Solution
-from sketchridge.threads import single_threaded_blas
 
 DEFAULT_MAX_PASSES = 10_000.0
-# Below this size BLAS's threads cost more than they give.
-SMALL_MATRIX = 200_000
 
 
 def solve(
@@ -117,9 +113,8 @@ def solve(
     if file is not None and (saved := file.read()) is not None:
         start, notes = saved, [*notes, f"went on from the checkpoint {file.path}"]
     run = Run(problem, choice, limits, rng, callback, file, began)
-    with _threads(problem):
-        run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
-        return run.solution(flat, notes)
+    run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
+    return run.solution(flat, notes)
 
 
 def _check_limits(tol: Any, max_passes: Any, max_seconds: Any) -> Limits:
@@ -155,13 +150,6 @@ def read_rows(problem: RidgeProblem) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         norms = problem.raw_squared_norms
     validation.check_norms(norms, problem.scale_rows)
-
-
-def _threads(problem: RidgeProblem) -> Any:
-    """Sparse products run on our own threads, beside which BLAS's would spin."""
-    dense = isinstance(problem.X, np.ndarray)
-    large = problem.n * problem.d > SMALL_MATRIX
-    return nullcontext() if dense and large else single_threaded_blas()
 
 
 def _check_memory(problem: RidgeProblem, choice: Choice, limit: float | None) -> None:

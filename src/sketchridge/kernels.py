@@ -27,6 +27,7 @@ REORDERED = {"reassoc", "contract", "nsz", "arcp"}
 ROWS_PER_BLOCK = 4
 FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
 PREFETCH_AHEAD = 4
+STEPS_BETWEEN_FOLDS = 16
 PER_CACHE_LINE = 8  # numbers of 8 bytes
 ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
 
@@ -76,7 +77,9 @@ def on_rows(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[.
     def function(rows: Any, *arguments: Any) -> Any:
         return (sparse if isinstance(rows, CSR) else dense)(rows, *arguments)
 
-    @overload(function, strict=False)  # strict compares annotations too, and a lambda has none
+    # Not strict: that compares annotations too. Inlined: a call that passes ten arrays costs a
+    # fifth of a sparse step.
+    @overload(function, strict=False, inline="always")
     def choose(rows: Any, *arguments: Any) -> Any:
         chosen = dense if isinstance(rows, types.Array) else sparse
         return getattr(chosen, "py_func", chosen)
@@ -351,24 +354,11 @@ read_block = on_rows(_read_dense_block, _read_csr_block)
 
 @njit(nogil=True, cache=True)
 def _write_csr_block(
-    rows: CSR,
-    order: Array,
-    t: int,
-    size: int,
-    pushes: Array,
-    weighted: Array,
-    lazy: Array,
-    state: Array,
-    gradient: Array,
-    mean: Array,
+    rows: CSR, order: Array, t: int, size: int, pushes: Array, weighted: Array, state: Array
 ) -> None:
-    """Add the step's row to u and to the returned point; fold θ into u before it underflows."""
+    """Add the step's row to u and to the returned point."""
     i, n = order[t], rows.indptr.size - 1
-    if abs(lazy[0]) < FOLD_BELOW or abs(lazy[0]) > FOLD_ABOVE:
-        state[:, 0] *= lazy[0]
-        lazy[3] *= lazy[0]
-        lazy[0] = 1.0
-    push, weight = pushes[0] / lazy[0], weighted[0]
+    push, weight = pushes[0], weighted[0]
     if i >= n:
         state[i - n, 0] += push
         state[i - n, 1] += weight
@@ -381,69 +371,37 @@ def _write_csr_block(
 
 @njit(nogil=True, cache=True)
 def _write_dense_block(
-    rows: Array,
-    order: Array,
-    t: int,
-    size: int,
-    pushes: Array,
-    weighted: Array,
-    lazy: Array,
-    state: Array,
-    gradient: Array,
-    mean: Array,
+    rows: Array, order: Array, t: int, size: int, pushes: Array, weighted: Array, state: Array
 ) -> None:
-    """Put the lazy parts and the block's rows into u, and the rows into the returned point."""
+    """Add the block's rows to u and to the returned point."""
+    i, n = order[t], rows.shape[0]
     if size > 1:
-        _add_four_rows(rows, order, t, pushes, weighted, lazy, state, gradient)
+        _add_four_rows(rows, order, t, pushes, weighted, state)
+    elif i < n:
+        _add_one_row(rows, i, pushes[0], weighted[0], state)
     else:
-        _add_one_row(rows, order[t], pushes[0], weighted[0], lazy, state, gradient)
-    for j in range(mean.size):
-        state[0, j] += lazy[2] * mean[j]
+        state[0, i - n] += pushes[0]
+        state[1, i - n] += weighted[0]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
-def _add_one_row(
-    rows: Array,
-    i: int,
-    push: float,
-    weight: float,
-    lazy: Array,
-    state: Array,
-    gradient: Array,
-) -> None:
-    n, theta, phi = rows.shape[0], lazy[0], lazy[1]
-    for j in range(gradient.size):
-        state[0, j] = theta * state[0, j] + phi * gradient[j]
-    if i >= n:
-        state[0, i - n] += push
-        state[1, i - n] += weight
-        return
-    for j in range(gradient.size):
+def _add_one_row(rows: Array, i: int, push: float, weight: float, state: Array) -> None:
+    for j in range(rows.shape[1]):
         state[0, j] += push * rows[i, j]
         state[1, j] += weight * rows[i, j]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def _add_four_rows(
-    rows: Array,
-    order: Array,
-    t: int,
-    pushes: Array,
-    weighted: Array,
-    lazy: Array,
-    state: Array,
-    gradient: Array,
+    rows: Array, order: Array, t: int, pushes: Array, weighted: Array, state: Array
 ) -> None:
     i0, i1, i2, i3 = order[t], order[t + 1], order[t + 2], order[t + 3]
     p0, p1, p2, p3 = pushes[0], pushes[1], pushes[2], pushes[3]
     w0, w1, w2, w3 = weighted[0], weighted[1], weighted[2], weighted[3]
-    theta, phi = lazy[0], lazy[1]
-    for j in range(gradient.size):
+    for j in range(rows.shape[1]):
         x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
         x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
-        state[0, j] = (
-            theta * state[0, j] + phi * gradient[j] + p0 * x0 + p1 * x1 + p2 * x2 + p3 * x3
-        )
+        state[0, j] += p0 * x0 + p1 * x1 + p2 * x2 + p3 * x3
         state[1, j] += w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
 
 
@@ -451,18 +409,51 @@ write_block = on_rows(_write_dense_block, _write_csr_block)
 
 
 @njit(nogil=True, cache=True)
-def _dense_settle(rows: Array, lazy: Array, gradient_mean: float, mean_mean: float) -> None:
-    """The dense block has put θ, φḡ and ψm into u: nothing stays lazy, and ⟨u, m⟩ has moved."""
+def _must_fold(theta: float) -> bool:
+    return abs(theta) < FOLD_BELOW or abs(theta) > FOLD_ABOVE
+
+
+@njit(nogil=True, cache=True)
+def _fold_dense(
+    rows: Array,
+    t: int,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+    mean: Array,
+    gradient_mean: float,
+    mean_mean: float,
+) -> None:
+    """Put θ, φḡ and ψm into u every few steps: left apart, they grow and cancel each other."""
+    if t % STEPS_BETWEEN_FOLDS and not _must_fold(lazy[0]):
+        return
+    for j in range(gradient.size):
+        state[0, j] = lazy[0] * state[0, j] + lazy[1] * gradient[j]
+    for j in range(mean.size):
+        state[0, j] += lazy[2] * mean[j]
     lazy[3] = lazy[0] * lazy[3] + lazy[1] * gradient_mean + lazy[2] * mean_mean
     lazy[0], lazy[1], lazy[2] = 1.0, 0.0, 0.0
 
 
 @njit(nogil=True, cache=True)
-def _csr_settle(rows: CSR, lazy: Array, gradient_mean: float, mean_mean: float) -> None:
-    """Nothing: φḡ and ψm stay lazy."""
+def _fold_csr(
+    rows: CSR,
+    t: int,
+    lazy: Array,
+    state: Array,
+    gradient: Array,
+    mean: Array,
+    gradient_mean: float,
+    mean_mean: float,
+) -> None:
+    """Put θ into u before it underflows; a sparse step must not touch all of u more often."""
+    if _must_fold(lazy[0]):
+        state[:, 0] *= lazy[0]
+        lazy[3] *= lazy[0]
+        lazy[0] = 1.0
 
 
-settle = on_rows(_dense_settle, _csr_settle)
+fold = on_rows(_fold_dense, _fold_csr)
 
 
 @njit(nogil=True, cache=True)
@@ -617,13 +608,14 @@ def svrg_epoch(
             if centred and i < n:
                 lazy[2] -= push
                 mean_weight -= weighted[p]
-        write_block(rows, order, t, size, pushes, weighted, lazy, state, gradient, mean)
-        settle(rows, lazy, gradient_mean, mean_mean)
+        fold(rows, t, lazy, state, gradient, mean, gradient_mean, mean_mean)
+        for p in range(size):
+            pushes[p] /= lazy[0]
+        write_block(rows, order, t, size, pushes, weighted, state)
         if centred:
             for p in range(size):
                 i = order[t + p]
-                mean_product = mean_products[i] if i < n else mean[i - n]
-                lazy[3] += pushes[p] / lazy[0] * mean_product
+                lazy[3] += pushes[p] * (mean_products[i] if i < n else mean[i - n])
         t += size
 
     point = returned_point(rows, state)
@@ -706,29 +698,47 @@ def dense_normal_vector(
     residual: Array,
     product: Array,
 ) -> None:
-    """`csr_normal_vector` for dense rows, four at a time."""
-    fours = start + (stop - start) // 4 * 4
-    for i in range(start, fours, 4):
-        r0, r1, r2, r3 = rows[i], rows[i + 1], rows[i + 2], rows[i + 3]
-        a0, a1, a2, a3 = -shifts[i], -shifts[i + 1], -shifts[i + 2], -shifts[i + 3]
-        for j in range(v.size):
-            vj = v[j]
-            a0 += r0[j] * vj
-            a1 += r1[j] * vj
-            a2 += r2[j] * vj
-            a3 += r3[j] * vj
+    """`csr_normal_vector` for dense rows, four at a time.
+
+    The sums of the next four rows are made while the last four, in the cache by now, are added:
+    the read from memory never waits, and this takes no longer than the product X v alone.
+    """
+    d, i = v.size, start
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    if i + 4 <= stop:
+        for j in range(d):
+            a0 += rows[i, j] * v[j]
+            a1 += rows[i + 1, j] * v[j]
+            a2 += rows[i + 2, j] * v[j]
+            a3 += rows[i + 3, j] * v[j]
+    while i + 4 <= stop:
+        a0 -= shifts[i]
+        a1 -= shifts[i + 1]
+        a2 -= shifts[i + 2]
+        a3 -= shifts[i + 3]
         residual[i], residual[i + 1], residual[i + 2], residual[i + 3] = a0, a1, a2, a3
-        a0 *= weights[i]
-        a1 *= weights[i + 1]
-        a2 *= weights[i + 2]
-        a3 *= weights[i + 3]
-        for j in range(v.size):
-            product[j] += a0 * r0[j] + a1 * r1[j] + a2 * r2[j] + a3 * r3[j]
-    for i in range(fours, stop):
-        residual[i] = _dense_dot(rows[i], v) - shifts[i]
-        factor = weights[i] * residual[i]
-        for j in range(v.size):
-            product[j] += factor * rows[i, j]
+        s0, s1, s2, s3 = (
+            weights[i] * a0,
+            weights[i + 1] * a1,
+            weights[i + 2] * a2,
+            weights[i + 3] * a3,
+        )
+        after = min(i + 4, stop - 4)  # the last four are summed again, for nothing
+        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            product[j] += (
+                s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
+            )
+            a0 += rows[after, j] * v[j]
+            a1 += rows[after + 1, j] * v[j]
+            a2 += rows[after + 2, j] * v[j]
+            a3 += rows[after + 3, j] * v[j]
+        i += 4
+    for last in range(i, stop):
+        residual[last] = _dense_dot(rows[last], v) - shifts[last]
+        factor = weights[last] * residual[last]
+        for j in range(d):
+            product[j] += factor * rows[last, j]
 
 
 @njit(nogil=True, cache=True)
@@ -775,6 +785,11 @@ def csr_normal(
 @njit(nogil=True, cache=True)
 def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> None:
     """product_i (k,) = x_iᵀv for a range of rows."""
+    if v.shape[1] == 1:
+        vector = v.reshape(v.size)
+        for i in range(start, stop):
+            product[i, 0] = _csr_dot(rows, i, vector)
+        return
     for i in range(start, stop):
         product[i] = 0.0
         _csr_row_product(rows, i, v, product[i])

@@ -20,13 +20,15 @@ from sketchridge.threads import run_all, thread_count
 Array = NDArray[np.float64]
 
 # A block of rows is read from memory once and used twice while it is in the cache. Measured on
-# 20000 x 5000: 36 ms with 4 to 8 MB, 54 ms with 2 MB or 20 MB, 65 ms in two separate products.
+# 20000 x 5000: 36 ms with 4 to 8 MB, 54 ms with 2 MB or 20 MB, 60 ms in two separate products.
 CACHED_BLOCK_BYTES = 6 << 20
 # With many columns the products are bound by arithmetic, and larger blocks waste less.
 WIDE_BLOCK_BYTES = 32 << 20
 WIDE = 8
-# Below this many multiplications the compiled kernels are not worth loading numba for.
-SMALL_WORK = 2_000_000
+# Below this many multiplications (of sparse data), or elements (of dense data), the compiled
+# kernels are not worth loading numba for.
+SMALL_WORK = 300_000
+LARGE_MATRIX = 2_000_000
 VECTORISED = 16
 
 
@@ -36,6 +38,9 @@ class Products(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
+
+    def own_threads(self, columns: int) -> bool:
+        """Whether products with so many columns run on our threads, not on BLAS's."""
 
     def squared_norms(self, mean: Array | None = None) -> Array:
         """‖x_i − mean‖², (n,)."""
@@ -115,7 +120,7 @@ class DenseProducts:
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
-        if self._compiled(V):
+        if self.own_threads(V.shape[1]):
             shifts = np.broadcast_to(shift, (weights.size, 1))
             R, product = self._compiled_residual(V, shifts, weights)
             return product, weights @ R
@@ -132,7 +137,7 @@ class DenseProducts:
         self, V: Array, targets: Array, shift: Array, weights: Array
     ) -> tuple[Array, Array]:
         """R = X V − 1 shiftᵀ − targets (n, k), and Xᵀ diag(weights) R (d, k)."""
-        if self._compiled(V):
+        if self.own_threads(V.shape[1]):
             return self._compiled_residual(V, targets + shift, weights)
         R, product = np.empty(targets.shape), np.zeros(V.shape)
         for rows, block in self._blocks(V.shape[1]):
@@ -142,10 +147,9 @@ class DenseProducts:
             product += block.T @ (weights[rows, None] * R[rows])
         return R, product
 
-    def _compiled(self, V: Array) -> bool:
-        """One float32 vector: widening in the loop beats widening a block for BLAS, threefold."""
-        narrow = self.X.dtype == np.float32 and self.X.flags.c_contiguous
-        return narrow and V.shape[1] == 1 and self.X.size >= SMALL_WORK
+    def own_threads(self, columns: int) -> bool:
+        """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
+        return bool(columns == 1 and self.X.flags.c_contiguous and self.X.size >= LARGE_MATRIX)
 
     def _compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
         from sketchridge import kernels
@@ -196,6 +200,10 @@ class SparseProducts:
         """Rows and columns."""
         n, d = self.X.shape
         return n, d
+
+    def own_threads(self, columns: int) -> bool:
+        """Compiled kernels, on our threads, unless there is little to do."""
+        return not self._small(columns)
 
     def _small(self, columns: int) -> bool:
         return bool(self.X.nnz * columns < SMALL_WORK)
@@ -250,7 +258,7 @@ class SparseProducts:
             (self.X.shape[1], padded.shape[1]),
             longest_sum(self.X.shape[0]),
         )
-        return np.ascontiguousarray(product[:, : R.shape[1]])
+        return product[:, : R.shape[1]]
 
     def _small_adjoint(self, R: Array) -> Array:
         """Xᵀ R by scipy, in pieces of rows (views)."""
@@ -285,7 +293,7 @@ class SparseProducts:
         ]
         run_all(tasks)
         columns = V.shape[1]
-        return np.ascontiguousarray(_added(products)[:, :columns]), _added(totals)[:columns]
+        return _added(products)[:, :columns], _added(totals)[:columns]
 
     def residual(
         self, V: Array, targets: Array, shift: Array, weights: Array

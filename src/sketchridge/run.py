@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,7 @@ from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
 from sketchridge.solvers import Iterate
+from sketchridge.threads import single_threaded_blas
 
 Array = NDArray[np.float64]
 Callback = Callable[[Record], Any]
@@ -34,6 +36,9 @@ DIVERGED_FACTOR = 1e4
 STAGNATION_PATIENCE = 10
 CERTIFICATE_RANK = 50
 CHECKPOINT_SECONDS = 30.0
+# Below this size of X BLAS's threads cost more than they give.
+SMALL_MATRIX = 200_000
+MANY_COLUMNS = 100  # as a sketch has
 
 
 @dataclass(frozen=True)
@@ -87,12 +92,23 @@ class Run:
         self.certificate_rng = np.random.default_rng(self.rng.integers(2**63))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._prepare()
-                self._iterate(start)
+                with self._threads(MANY_COLUMNS):
+                    self._prepare()
+                with self._threads(self.problem.targets):
+                    self._iterate(start)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
         self._catch_up()
         self._save(force=True)
+
+    def _threads(self, columns: int) -> AbstractContextManager[None]:
+        """Keep BLAS to one thread where it would spin beside ours, or where there is little to do.
+
+        A direct solve is BLAS's own work, and it gets all threads.
+        """
+        small = self.problem.n * self.problem.d <= SMALL_MATRIX
+        own = self.problem.products.own_threads(columns) and self.choice.solver.uses_preconditioner
+        return single_threaded_blas() if small or own else nullcontext()
 
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""

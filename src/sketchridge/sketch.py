@@ -20,6 +20,8 @@ Array = NDArray[np.float64]
 
 # Up to this size of the smaller side the exact sketch forms a matrix of that size.
 DENSE_EIGENPROBLEM = 3000
+# A direction that keeps this share of its length through an orthogonalisation needs no second one.
+MUCH_LEFT = 0.1
 
 
 @dataclass(frozen=True)
@@ -187,10 +189,12 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
     room = frame.shape[1] - filled
     floor = 8 * EPSILON * norm
     basis, spare = frame[:, :filled], np.empty_like(block)
+    orthogonal = filled == 0
     for attempt in range(5):
-        overlap = basis.T @ block
-        block -= np.matmul(basis, overlap, out=spare)
-        inside += overlap @ upper
+        if not orthogonal:
+            overlap = basis.T @ block
+            block -= np.matmul(basis, overlap, out=spare)
+            inside += overlap @ upper
         squares, vectors = np.linalg.eigh(block.T @ block)
         block, spare = np.matmul(block, vectors, out=spare), block
         upper = vectors.T @ upper
@@ -204,6 +208,9 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
             return filled, inside
         block /= sizes
         upper *= sizes[:, None]
+        # Rounding left components along the frame, which grew where little was left of the block.
+        orthogonal = filled == 0 or bool(sizes.min() > MUCH_LEFT * norm)
+        norm = 1.0
         # Only a block that came in normalised goes out orthonormal.
         if attempt > 0 and kept.all() and np.all(np.abs(squares - 1.0) < 0.1):
             break

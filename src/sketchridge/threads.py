@@ -32,10 +32,9 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Run the tasks at once, one a thread, and give their results in order."""
-    if len(tasks) == 1:
-        return [tasks[0]()]
-    return [future.result() for future in [_pool(os.getpid()).submit(task) for task in tasks]]
+    """Run the tasks at once, the first on this thread, and give their results in order."""
+    others = [_pool(os.getpid()).submit(task) for task in tasks[1:]]
+    return [task() for task in tasks[:1]] + [other.result() for other in others]
 
 
 class _SingleThreadedBlas:
