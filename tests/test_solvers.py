@@ -289,8 +289,10 @@ def test_primal_and_dual_cholesky_agree(kind, lam):
     assert np.linalg.norm(primal.first() - dual.first()) <= 1e-13 / lam * size
     G = np.random.default_rng(0).standard_normal((120, 2))
     np.testing.assert_allclose(primal.energy(G), dual.energy(G), rtol=1e-6)
-    exact = primal.counter().degrees_of_freedom(problem.trace, 25)[0]
-    assert dual.counter().degrees_of_freedom(problem.trace, 25)[0] == pytest.approx(exact, rel=1e-6)
+    exact = primal.counter().degrees_of_freedom(problem.trace_bounds, 25)[0]
+    assert dual.counter().degrees_of_freedom(problem.trace_bounds, 25)[0] == pytest.approx(
+        exact, rel=1e-6
+    )
 
 
 @every_kind

@@ -40,8 +40,8 @@ class Curvature(Protocol):
 class DegreesCounter(Protocol):
     """What is known of the effective dimension tr(C H⁻¹)."""
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
-        """Bounds of tr(C H⁻¹), given C's trace and the largest rank that it can have."""
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
+        """Bounds of tr(C H⁻¹), given bounds of C's trace and the largest rank it can have."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,10 @@ class RidgeCurvature:
         """What counts the degrees of freedom."""
         return self
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): from no eigenvalue but one, to all alike."""
-        return trace / (trace + self.lam), rank * trace / (trace + rank * self.lam)
+        low, high = trace
+        return low / (low + self.lam), rank * high / (high + rank * self.lam)
 
 
 @dataclass(frozen=True)
@@ -87,11 +88,11 @@ class SketchCurvature:
         """What counts the degrees of freedom."""
         return self
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): the rest of the trace on no direction, or evenly on all others."""
         values = self.lower.values
         covered = float(np.sum(values / (values + self.lam)))
-        rest = max(0.0, trace - float(values.sum()))
+        rest = max(0.0, trace[1] - float(values.sum()))
         return covered, min(float(rank), covered + rest * rank / (rest + rank * self.lam))
 
 

@@ -119,14 +119,19 @@ def _prefetch(array: Any, index: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
+def _prefetch_coordinates(coordinates: Array, i: int) -> None:
+    rank = coordinates.shape[1]
+    for position in range(i * rank, (i + 1) * rank, PER_CACHE_LINE):
+        prefetch(coordinates, position)
+
+
+@njit(nogil=True, cache=True)
 def _prefetch_csr_row(rows: CSR, coordinates: Array, i: int) -> None:
     start, stop = rows.indptr[i], rows.indptr[i + 1]
     for position in range(start, stop, PER_CACHE_LINE):
         prefetch(rows.data, position)
         prefetch(rows.indices, position)
-    rank = coordinates.shape[1]
-    for position in range(i * rank, (i + 1) * rank, PER_CACHE_LINE):
-        prefetch(coordinates, position)
+    _prefetch_coordinates(coordinates, i)
 
 
 @njit(nogil=True, cache=True)
@@ -140,7 +145,9 @@ def _prefetch_csr(rows: CSR, coordinates: Array, order: Array, t: int) -> None:
 
 @njit(nogil=True, cache=True)
 def _prefetch_dense(rows: Array, coordinates: Array, order: Array, t: int) -> None:
-    """Nothing: a dense row is long, and the hardware reads ahead in it by itself."""
+    """The coordinates alone: a dense row is long, and the hardware reads ahead in it by itself."""
+    for later in range(t + ROWS_PER_BLOCK, min(t + 2 * ROWS_PER_BLOCK, order.size)):
+        _prefetch_coordinates(coordinates, order[later])
 
 
 prefetch_rows = on_rows(_prefetch_dense, _prefetch_csr)

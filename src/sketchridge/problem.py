@@ -204,6 +204,12 @@ class RidgeProblem:
         return float(self.weights @ self.raw_squared_norms)
 
     @cached_property
+    def trace_bounds(self) -> tuple[float, float]:
+        """The trace of C, less and more what rounding (and centring's cancellation) may hide."""
+        slip = 8 * EPSILON * np.sqrt(max(self.n, self.d)) * self.raw_trace
+        return max(0.0, self.trace - slip), self.trace + slip
+
+    @cached_property
     def trace(self) -> float:
         """Trace of C."""
         if self.mean is None:

@@ -354,7 +354,7 @@ class Run:
             plan=self._plan(notes),
             preconditioner=self.preconditioner,
             shape=(self.problem.n, self.problem.d),
-            trace=self.problem.trace,
+            trace_bounds=self.problem.trace_bounds,
             _counter=counter.counter(),
         )
 

@@ -93,13 +93,13 @@ class Solution:
     plan: Plan
     preconditioner: LowRankPreconditioner
     shape: tuple[int, int]
-    trace: float
+    trace_bounds: tuple[float, float]  # of the trace of C; they differ by rounding
     _counter: DegreesCounter = field(repr=False)
 
     @cached_property
     def degrees_of_freedom_bounds(self) -> tuple[float, float]:
         """Bounds of the effective dimension tr(C(C + λI)⁻¹); equal after a direct solve."""
-        return self._counter.degrees_of_freedom(self.trace, min(self.shape))
+        return self._counter.degrees_of_freedom(self.trace_bounds, min(self.shape))
 
     @property
     def degrees_of_freedom(self) -> float:

@@ -194,7 +194,7 @@ class CholeskyCounter:
     factor: Array
     lam: float
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """tr(C H⁻¹) = size − λ ‖L⁻¹‖², exact."""
         size = int(self.factor.shape[0])
         inverse = scipy.linalg.solve_triangular(
@@ -276,7 +276,7 @@ class SingularValuesCounter:
     eigenvalues: Array
     lam: float
 
-    def degrees_of_freedom(self, trace: float, rank: int) -> tuple[float, float]:
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """tr(C H⁻¹), exact."""
         exact = float(np.sum(self.eigenvalues / (self.eigenvalues + self.lam)))
         return exact, exact
