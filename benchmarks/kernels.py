@@ -209,12 +209,12 @@ def bench_start():
         "solve(X, X[:, 0], 1e-3, solver='svrg', random_state=0); print(time.perf_counter() - t)"
     )
     numpy = np.median([process_seconds("import numpy") for _ in range(5)])
-    package = np.median([process_seconds("import sketchridge") for _ in range(5)])
-    excess = package - numpy
-    print(
-        f"{'import sketchridge beyond numpy':<58} {excess:5.2f} s"
-        f"  must be ≤ 0.3 s  {'ok' if excess <= 0.3 else 'MISSED'}"
-    )
+    for statement in ("import sketchridge", "from sketchridge import solve"):
+        excess = np.median([process_seconds(statement) for _ in range(5)]) - numpy
+        print(
+            f"{statement + ' beyond numpy':<58} {excess:5.2f} s"
+            f"  must be ≤ 0.3 s  {'ok' if excess <= 0.3 else 'MISSED'}"
+        )
     empty = {**os.environ, "NUMBA_CACHE_DIR": f"/tmp/sketchridge-bench-{os.getpid()}"}
     for name, environment in (("empty", empty), ("warm", empty)):
         output = subprocess.run(

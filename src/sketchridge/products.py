@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sketchridge.threads import run_all, thread_count
 
@@ -268,7 +268,7 @@ class SparseProducts:
             bounds = self.X.indptr[start : start + step + 1]
             values = slice(bounds[0], bounds[-1])
             arrays = (self.X.data[values], self.X.indices[values], bounds - bounds[0])
-            piece = sparse.csr_array(arrays, shape=(bounds.size - 1, d))
+            piece = scipy.sparse.csr_array(arrays, shape=(bounds.size - 1, d))
             total += piece.T @ R[start : start + step]
         return total
 
@@ -322,7 +322,7 @@ class SparseProducts:
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
-        scaled = sparse.diags_array(np.sqrt(weights)) @ self.X.astype(np.float64, copy=False)
+        scaled = scipy.sparse.diags_array(np.sqrt(weights)) @ self.X.astype(np.float64, copy=False)
         total: Array = (scaled.T @ scaled).toarray()
         if mean is not None:
             raw_mean = self.X.T @ weights

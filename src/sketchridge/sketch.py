@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.problem import EPSILON, Problem, RidgeProblem

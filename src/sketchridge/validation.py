@@ -10,8 +10,8 @@ import numbers
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
-from scipy import sparse
 
 Array = NDArray[np.float64]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
@@ -22,7 +22,7 @@ LARGEST, SMALLEST = 1e70, 1e-70
 def check_matrix(X: Any) -> tuple[Any, list[str]]:
     """X as a float32 or float64 array (C or Fortran order) or canonical CSR matrix, and notes."""
     notes: list[str] = []
-    X = _check_sparse(X, notes) if sparse.issparse(X) else _check_dense(X, notes)
+    X = _check_sparse(X, notes) if scipy.sparse.issparse(X) else _check_dense(X, notes)
     n, d = X.shape
     if n == 0 or d == 0:
         raise ValueError(f"X is empty: its shape is {n} × {d}; give at least one row and column")
@@ -47,7 +47,7 @@ def _as_array(name: str, values: Any) -> NDArray[Any]:
     """An array of what was given, with the argument's name in every refusal."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array: fill or drop the masked values first")
-    if sparse.issparse(values):
+    if scipy.sparse.issparse(values):
         raise TypeError(f"{name} is sparse: give a dense array")
     try:
         return np.asarray(values)
@@ -71,7 +71,7 @@ def _check_sparse(X: Any, notes: list[str]) -> Any:
         notes.append(f"X is not in CSR format: copied to CSR ({_bytes(X) / 1e6:.1f} MB)")
     data = _check_dtype(X.data, notes)
     if data is not X.data:
-        X = sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        X = scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

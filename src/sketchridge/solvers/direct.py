@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.preconditioner import LowRankPreconditioner
