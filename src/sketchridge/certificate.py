@@ -23,8 +23,8 @@ class Curvature(Protocol):
     """A matrix P ⪯ constant·H whose inverse can be applied."""
 
     @property
-    def lam(self) -> float:
-        """The smallest eigenvalue that P may have."""
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues."""
 
     @property
     def constant(self) -> float:
@@ -51,6 +51,11 @@ class RidgeCurvature:
     lam: float
     constant: float = 1.0
 
+    @property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues."""
+        return self.lam
+
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t)."""
         energy: Array = np.sum(G**2, axis=0) / self.lam
@@ -74,9 +79,15 @@ class SketchCurvature:
     lam: float
 
     @property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues: more than λ where the sketch covers every direction."""
+        d, values = self.lower.frame.shape[0], self.lower.values
+        return self.lam + float(values[-1]) if values.size == d else self.lam
+
+    @property
     def constant(self) -> float:
         """The c in P ⪯ c·H: rounding may have put Ĉ above C by ν."""
-        return 1.0 + self.lower.slack / self.lam
+        return 1.0 + self.lower.slack / max(self.lam, self.smallest - self.lower.slack)
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t)."""
@@ -107,7 +118,7 @@ def certified_gap(problem: Problem, curvature: Curvature | None, evaluation: Eva
     if curvature is None:
         return objective
     root = np.sqrt(curvature.energy(evaluation.gradient))
-    error = problem.rounding(evaluation) / np.sqrt(curvature.lam)
+    error = problem.rounding(evaluation) / np.sqrt(curvature.smallest)
     gap: Array = 0.5 * curvature.constant * (root + error) ** 2
     if problem.fit_intercept:  # it is the best one up to this, which is a gap of its own
         gap = gap + 0.5 * (np.abs(evaluation.residual_mean) + slip) ** 2
@@ -120,6 +131,6 @@ def rounding_floor(problem: Problem, curvature: Curvature | None, evaluation: Ev
     """The part of the certified gap that rounding alone accounts for, (t,)."""
     if curvature is None:
         return np.zeros(problem.targets)
-    error = problem.rounding(evaluation) / np.sqrt(curvature.lam)
+    error = problem.rounding(evaluation) / np.sqrt(curvature.smallest)
     floor: Array = 0.5 * curvature.constant * error**2
     return floor

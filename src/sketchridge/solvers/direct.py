@@ -7,6 +7,7 @@ decomposition of X takes over, and the history and the plan say so.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ from sketchridge.solvers.base import Array, Iterate, Iterates
 
 # λ below this share of the trace, times the size, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
+# λ below this share of the trace makes a loose certificate, and H's smallest eigenvalue pays.
+NEARLY_NOTHING = 1e-8
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,25 @@ class PrimalCholesky:
         """The solution, as good as one use of the factor gives it, (d, t)."""
         return -self.solve(self.problem.null_gradient())
 
+    @cached_property
+    def smallest(self) -> float:
+        """A lower bound of the eigenvalues of H: λ, or 1/tr(H⁻¹) where λ is nearly nothing."""
+        if self.lam >= NEARLY_NOTHING * self.trace:
+            return self.lam
+        inverse, info = scipy.linalg.lapack.dtrtri(self.factor, lower=1)
+        if info != 0:
+            return self.lam
+        return max(self.lam, 1.0 / float(np.sum(np.tril(inverse) ** 2)) - self._error)
+
+    @property
+    def _error(self) -> float:
+        """The factor's backward error."""
+        return 4 * int(self.factor.shape[0]) * EPSILON * self.trace
+
     @property
     def constant(self) -> float:
-        """The factor's backward error, relative to λ."""
-        size = int(self.factor.shape[0])
-        return 1.0 + 4 * size * EPSILON * self.trace / self.lam
+        """The c in P ⪯ c·H: the backward error, relative to the smallest eigenvalue."""
+        return 1.0 + self._error / self.smallest
 
     def solve(self, G: Array) -> Array:
         """H⁻¹ G for G (d, t)."""
@@ -142,6 +159,11 @@ class DualCholesky:
     lam: float
 
     constant: ClassVar[float] = 1.0
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of the eigenvalues of H: n < d, and there is λ alone in many directions."""
+        return self.lam
 
     @classmethod
     def of(cls, problem: RidgeProblem) -> DualCholesky:
@@ -215,7 +237,7 @@ class SingularValues:
     left: Array  # (n, r)
     values: Array  # (r,) s
     right: Array  # (d, r)
-    lam: float  # the smallest eigenvalue of P: λ, or s_r² when λ = 0
+    smallest: float  # a lower bound of the eigenvalues of H: above λ if X has full column rank
 
     @classmethod
     def of(cls, problem: RidgeProblem) -> SingularValues:
@@ -231,14 +253,13 @@ class SingularValues:
         )
         kept = values > max(problem.n, problem.d) * EPSILON * np.sqrt(problem.raw_trace)
         left, values, right = left[:, kept], values[kept], right[kept].T
-        smallest = float(values[-1]) ** 2 if values.size else 1.0
-        return cls(problem, left, values, right, problem.lam or smallest)
+        return cls(problem, left, values, right, _smallest_eigenvalue(problem, values))
 
     @property
     def constant(self) -> float:
         """The decomposition's backward error: (s + e)² ≤ 1.1 s² + 11 e²."""
-        error = 10 * EPSILON * np.sqrt(max(1, self.values.size) * self.problem.raw_trace)
-        return max(1.1, 1.0 + 11.0 * float(error) ** 2 / self.lam)
+        error = _decomposition_error(self.problem, self.values)
+        return max(1.1, 1.0 + 11.0 * error**2 / self.smallest)
 
     def first(self) -> Array:
         """V diag(s / (s² + λ)) AᵀS y."""
@@ -267,6 +288,21 @@ class SingularValues:
     def counter(self) -> DegreesCounter:
         """The singular values, which count exactly."""
         return SingularValuesCounter(self.values**2, self.problem.lam)
+
+
+def _decomposition_error(problem: RidgeProblem, values: Array) -> float:
+    """How far a singular value may be off."""
+    return float(10 * EPSILON * np.sqrt(max(1, values.size) * problem.raw_trace))
+
+
+def _smallest_eigenvalue(problem: RidgeProblem, values: Array) -> float:
+    """Of H, or of its part in the directions that were kept if λ = 0; from below."""
+    weakest = float(values[-1]) if values.size else 1.0
+    if problem.lam == 0:
+        return weakest**2
+    if values.size < problem.d:  # in the other directions there is λ alone
+        return problem.lam
+    return problem.lam + max(0.0, weakest - _decomposition_error(problem, values)) ** 2
 
 
 @dataclass(frozen=True, eq=False)
