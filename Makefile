@@ -6,7 +6,7 @@ BIN   := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow lint format coverage bench-kernels errata clean
+.PHONY: help install demo test lint format coverage bench-kernels errata clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,10 +29,8 @@ demo: $(STAMP) ## solve an example and show what the certificate says
 	@$(BIN)/sketchridge demo
 
 test: lint ## every check: style, types, layers, and the fast tests
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q
 
-test-slow: $(STAMP) ## the tests marked slow
-	@$(BIN)/python -m pytest -q -m slow
 
 lint: $(STAMP) ## style, types and layers, without the tests
 	@$(BIN)/ruff check --quiet .
@@ -45,7 +43,7 @@ format: $(STAMP) ## rewrite the source in the house style
 	@$(BIN)/ruff format --quiet .
 
 coverage: $(STAMP) ## which lines the fast tests reach (compiled kernels show only as called)
-	@$(BIN)/python -m pytest -q -m "not slow" --cov --cov-report=term
+	@$(BIN)/python -m pytest -q --cov --cov-report=term
 
 bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios in one run
 	@$(BIN)/python benchmarks/kernels.py

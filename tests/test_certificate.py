@@ -259,6 +259,22 @@ def test_the_rounding_of_a_long_sum_of_equal_terms_is_certified():
     assert solution.gap >= gap, f"{float(solution.gap / gap):.2g} of the truth"
 
 
+@pytest.mark.parametrize("storage", [sparse.csr_array, np.asfortranarray, np.ascontiguousarray])
+def test_the_rounding_of_a_long_row_of_equal_terms_is_certified(storage):
+    """The sum over columns runs on where the sum over rows is split."""
+    d = 100_000
+    for x, y in ((1 / 3, 0.7), (0.1, 0.3), (np.pi, 1.1)):
+        X = np.full((2, d), x)
+        solution = solve(storage(X), np.full(2, y), 0.5 * d * x**2, solver="direct")
+        # w is the same in every column: the problem is that of one column of norm x√d.
+        w = Fraction(float(solution.coef[0]))
+        assert np.all(solution.coef == solution.coef[0])
+        lam, entry, target = Fraction(0.5 * d * x**2), Fraction(x), Fraction(y)
+        best = d * entry * target / (d * d * entry**2 + d * lam)
+        truth = (d * d * entry**2 + d * lam) * (w - best) ** 2 / 2
+        assert solution.gap >= truth, f"{float(solution.gap / truth):.2g} of the truth"
+
+
 def test_a_sketch_of_data_that_centring_makes_zero_still_certifies():
     X, y = np.ones((2, 5)), np.array([1.0, 2.0])
     for spec in (Exact(rank=1), Lanczos(rank=1), Nystrom(rank=1)):

@@ -432,8 +432,9 @@ def _fold_dense(
     mean_mean: float,
 ) -> None:
     """Put θ, φḡ and ψm into u every few steps: left apart, they grow and cancel each other."""
-    if t % STEPS_BETWEEN_FOLDS and not _must_fold(lazy[0]):
+    if t - lazy[4] < STEPS_BETWEEN_FOLDS and not _must_fold(lazy[0]):
         return
+    lazy[4] = t
     for j in range(gradient.size):
         state[0, j] = lazy[0] * state[0, j] + lazy[1] * gradient[j]
     for j in range(mean.size):
@@ -558,7 +559,7 @@ def svrg_epoch(
     inner, slope = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
     pushes, weighted = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
     gram = np.zeros((ROWS_PER_BLOCK, ROWS_PER_BLOCK))
-    lazy = np.array([1.0, 0.0, 0.0, 0.0])  # θ, φ, ψ and ⟨u, m⟩
+    lazy = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # θ, φ, ψ, ⟨u, m⟩ and the step of the last fold
     gradient_weight, mean_weight = 0.0, 0.0
     t = 0
     while t < order.size:
@@ -672,8 +673,8 @@ def alias_table(probabilities: Array) -> tuple[Array, Array]:
 
 
 # ----------------------------------------------------------------------------------------
-# Full products with sparse rows, and with dense rows of float32: one read of the data serves both
-# X V and Xᵀ(X V). They release the GIL; the caller splits rows or columns among its threads.
+# Full products with sparse rows, and of dense rows with one vector: one read of the data serves
+# both X V and Xᵀ(X V). They release the GIL; the caller splits the rows among its threads.
 # ----------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,6 @@ from sketchridge.validation import check_rank
 
 # Up to this size of the smaller side, a factorisation takes less time than to think about it.
 DIRECT_SIZE = 2000
-DEFAULT_PRECONDITIONER = {"svrg": "lanczos", "cg": "nystrom"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -
     """Resolve names, objects and "auto" into a solver and a preconditioner; X is not read."""
     reason = "as asked"
     rank = check_rank(rank)
-    if _is(preconditioner, "none"):
+    if _is(preconditioner, "none") or _is_built_identity(preconditioner):
         preconditioner = NoPreconditioner()
     if _is(solver, "auto"):
         solver, reason = _rule(problem, preconditioner, rank)
@@ -45,7 +44,7 @@ def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -
             "finds the minimum-norm solution"
         )
     if _is(preconditioner, "auto"):
-        preconditioner = DEFAULT_PRECONDITIONER.get(solver.name, "none")
+        preconditioner = solver.default_preconditioner
     return Choice(solver, _with_rank(preconditioner, rank, solver, problem), reason)
 
 
@@ -53,12 +52,18 @@ def _is(given: Any, name: str) -> bool:
     return isinstance(given, str) and given == name
 
 
+def _is_built_identity(given: Any) -> bool:
+    return isinstance(given, LowRankPreconditioner) and given.name == NoPreconditioner.name
+
+
 def _rule(problem: RidgeProblem, preconditioner: Any, rank: Rank) -> tuple[str, str]:
     size = min(problem.n, problem.d)
     asked = not _is(preconditioner, "auto") and not isinstance(preconditioner, NoPreconditioner)
     if asked or rank != "auto":
         return "cg", "conjugate gradients, for a preconditioner or its rank was given"
-    if size <= DIRECT_SIZE or problem.given_lam == 0:
+    if problem.given_lam == 0:
+        return "direct", "λ = 0, which only the direct solver can do"
+    if size <= DIRECT_SIZE:
         return "direct", f"the smaller side is {size}, small enough to factorise"
     return "cg", f"the smaller side is {size}: too large to factorise, so conjugate gradients"
 

@@ -210,13 +210,11 @@ class Exact:
         rank = self.directions(problem)
         basis, values = exact_pairs(problem, rank, rng)
         scale = float(values.max(initial=0.0)) + problem.raw_trace - problem.trace
-        slack = 10 * EPSILON * np.sqrt(max(problem.n, problem.d)) * scale
+        slack = 10 * EPSILON * problem.rounding_factor * scale
         lower = LowerBound(basis, np.eye(values.size), values, max(slack, 1e-300))
         exhausted = values.size < rank
         probe = make_probe(basis, basis, np.diag(values))
-        spectrum = Spectrum(
-            basis, values, lower, problem.trace, exhausted, probe, problem.fingerprint
-        )
+        spectrum = Spectrum(basis, values, lower, exhausted, probe, problem.fingerprint)
         return from_spectrum(self.name, spectrum, problem.lam)
 
 
@@ -277,7 +275,6 @@ class Lanczos:
             basis,
             values,
             krylov.nystrom(),
-            problem.trace,
             exhausted,
             krylov.probe(),
             problem.fingerprint,
@@ -315,7 +312,6 @@ class Nystrom:
             basis,
             lower.values,
             lower,
-            problem.trace,
             exhausted,
             krylov.probe(),
             problem.fingerprint,

@@ -60,6 +60,14 @@ class Problem(Protocol):
         """What tells this problem's C from another's."""
 
     @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
     def targets(self) -> int:
         """The number t of targets."""
 
@@ -148,6 +156,11 @@ class RidgeProblem:
         return self.given_lam * float(self.weights @ np.sqrt(self.raw_squared_norms)) ** 2
 
     @cached_property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+        return self.products.rounding_factor
+
+    @cached_property
     def fingerprint(self) -> bytes:
         """What tells this problem's C from another's, as far as the rows' norms can."""
         digest = blake2b(self.raw_squared_norms.tobytes(), digest_size=16)
@@ -206,7 +219,7 @@ class RidgeProblem:
     @cached_property
     def trace_bounds(self) -> tuple[float, float]:
         """The trace of C, less and more what rounding (and centring's cancellation) may hide."""
-        slip = 8 * EPSILON * np.sqrt(max(self.n, self.d)) * self.raw_trace
+        slip = float(8 * EPSILON * self.rounding_factor * self.raw_trace)
         return max(0.0, self.trace - slip), self.trace + slip
 
     @cached_property
@@ -271,18 +284,18 @@ class RidgeProblem:
     def residual_rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the residuals' rounding error, in the weighted norm; the intercept's too, (t,).
 
-        Each product is off by the unit roundoff times the norms of its factors; √max(n, d) and
-        the factor 4 cover how they add up (checked in exact arithmetic).
+        Each product is off by the unit roundoff times the norms of its factors; the rounding
+        factor, at least √max(n, d), and 4 cover how they add up (checked in exact arithmetic).
         """
         fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
         size = evaluation.residual_norm + np.abs(self.target_mean) + fitted
-        bound: Array = 4 * EPSILON * np.sqrt(max(self.n, self.d)) * size
+        bound: Array = 4 * EPSILON * self.rounding_factor * size
         return bound
 
     def rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
         penalty = self.lam * np.linalg.norm(evaluation.coef, axis=0)
-        unit = 4 * EPSILON * np.sqrt(max(self.n, self.d))
+        unit = 4 * EPSILON * self.rounding_factor
         bound: Array = np.sqrt(self.raw_trace) * self.residual_rounding(evaluation) + unit * penalty
         return bound
 

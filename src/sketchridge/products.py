@@ -36,8 +36,8 @@ class Products(Protocol):
     """What the problem needs of its matrix X (n, d)."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product may be off by, at worst, over four."""
 
     def own_threads(self, columns: int) -> bool:
         """Whether products with so many columns run on our threads, not on BLAS's."""
@@ -67,16 +67,16 @@ class Products(Protocol):
 
 
 class DenseProducts:
-    """Products of a dense matrix, in blocks of rows, by BLAS."""
+    """Products of a dense matrix: with one vector by a compiled loop, else by BLAS in blocks."""
 
     def __init__(self, X: NDArray[Any]) -> None:
         self.X = X
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        n, d = self.X.shape
-        return n, d
+    def rounding_factor(self) -> float:
+        """Sums over rows are made of sums of √n; those over columns run on in a few lanes."""
+        columns = self.X.shape[1] / (64 if self.X.flags.c_contiguous else 16)
+        return float(max(np.sqrt(max(self.X.shape)), columns))
 
     def _blocks(self, columns: int) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows in float64; a view where the data is float64 already."""
@@ -196,10 +196,10 @@ class SparseProducts:
         self.X = X
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        n, d = self.X.shape
-        return n, d
+    def rounding_factor(self) -> float:
+        """Sums over rows are made of sums of √n; those over a row's entries run on."""
+        longest_row = int(np.diff(self.X.indptr).max())
+        return float(max(np.sqrt(max(self.X.shape)), longest_row / 16))
 
     def own_threads(self, columns: int) -> bool:
         """Compiled kernels, on our threads, unless there is little to do."""

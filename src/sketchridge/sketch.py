@@ -49,7 +49,6 @@ class Spectrum:
     basis: Array  # (d, k) orthonormal
     values: Array  # (k,) descending
     lower: LowerBound
-    trace: float  # of C, exact
     exhausted: bool  # fewer pairs than asked for: C is zero in all other directions
     probe: tuple[Array, Array]  # a vector (d, 1) and its image under C, to know the data again
     fingerprint: bytes  # of the problem that was sketched
@@ -73,9 +72,8 @@ class Krylov:
 
     frame: Array
     coefficients: Array
-    trace: float
     rounding_scale: float  # ‖C‖ plus what centring cancels
-    longest: int  # the longest sum in a product with C, max(n, d)
+    rounding_factor: float  # how many units of roundoff a product with C may be off by, over four
 
     @property
     def expanded(self) -> int:
@@ -121,7 +119,7 @@ class Krylov:
         kept = np.maximum(singular**2 - shift, 0.0)
         useful = kept > 0
         # The shift uses its slack up; as much again is for the algebra, and the rest for the sums.
-        slack = 2 * shift + 4 * np.sqrt(self.longest) * unit
+        slack = 2 * shift + 4 * self.rounding_factor * unit
         return LowerBound(self.frame, left[:, useful], kept[useful], float(slack))
 
 
@@ -171,9 +169,8 @@ def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
     for block in columns:
         coefficients[: block.shape[0], position : position + block.shape[1]] = block
         position += block.shape[1]
-    cancelled = getattr(problem, "raw_trace", problem.trace) - problem.trace
-    longest = max(problem.n, problem.d)
-    return Krylov(frame[:, :filled], coefficients, problem.trace, norm + cancelled, longest)
+    scale = norm + problem.raw_trace - problem.trace
+    return Krylov(frame[:, :filled], coefficients, scale, problem.rounding_factor)
 
 
 def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, Array]:

@@ -42,7 +42,7 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """A line of the history: the worst target's figures at one point of the solve."""
+    """A line of the history: the worst target's gaps and the mean objective at one point."""
 
     passes: float
     seconds: float

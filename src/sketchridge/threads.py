@@ -1,8 +1,8 @@
 """Threads: how many there are, and who may use them.
 
-Dense products run on BLAS's threads, sparse ones on a pool of our own (kernels that release the
-GIL), and numba's thread pools are not used at all: two pools that spin on the same cores make
-each other several times slower.
+Dense products with many columns run on BLAS's threads, those with one vector and sparse ones on
+a pool of our own (kernels that release the GIL), and numba's thread pools are not used at all:
+two pools that spin on the same cores make each other several times slower.
 """
 
 from __future__ import annotations

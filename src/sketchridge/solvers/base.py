@@ -42,6 +42,7 @@ class Solver(Protocol):
     name: ClassVar[str]
     summary: ClassVar[str]
     uses_preconditioner: ClassVar[bool]
+    default_preconditioner: ClassVar[str]
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The numbers that it will hold besides a few vectors, with a preconditioner of a rank."""

@@ -23,6 +23,7 @@ class CG:
     name: ClassVar[str] = "cg"
     summary: ClassVar[str] = "preconditioned conjugate gradients, one pass an iteration"
     uses_preconditioner: ClassVar[bool] = True
+    default_preconditioner: ClassVar[str] = "nystrom"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """None."""

@@ -31,6 +31,7 @@ class Direct:
     name: ClassVar[str] = "direct"
     summary: ClassVar[str] = "Cholesky, primal or dual by the smaller side; exact"
     uses_preconditioner: ClassVar[bool] = False
+    default_preconditioner: ClassVar[str] = "none"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The normal matrix and its factor; a dense copy of X and more where it is singular."""

@@ -53,6 +53,7 @@ class SVRG:
     name: ClassVar[str] = "svrg"
     summary: ClassVar[str] = "variance-reduced stochastic gradient, the paper's method"
     uses_preconditioner: ClassVar[bool] = True
+    default_preconditioner: ClassVar[str] = "lanczos"
 
     def __post_init__(self) -> None:
         check_optional("step", self.step, "give a positive number, in units of 1/β̂, or None")
