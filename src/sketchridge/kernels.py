@@ -27,7 +27,7 @@ REORDERED = {"reassoc", "contract", "nsz", "arcp"}
 ROWS_PER_BLOCK = 4
 FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
 PREFETCH_AHEAD = 4
-STEPS_BETWEEN_FOLDS = 16
+STEPS_BETWEEN_FOLDS = 32
 PER_CACHE_LINE = 8  # numbers of 8 bytes
 ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
 
