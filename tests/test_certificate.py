@@ -200,13 +200,9 @@ def test_a_certified_gap_is_never_below_the_true_gap(family):
             for form, curvature in forms.items():
                 certified = certified_gap(problem, curvature, evaluation)
                 audit.check(case, form, point, certified, truth)
-    assert len(audit.problems) == PROBLEMS
+    assert len(audit.problems) == PROBLEMS >= 2000 / len(FAMILIES)
     assert min(audit.checks[f] for f in ("ridge", "lanczos 3", "nystrom", "exact")) >= 3 * PROBLEMS
     audit.verdict()
-
-
-def test_at_least_two_thousand_problems_are_checked():
-    assert PROBLEMS * len(FAMILIES) >= 2000
 
 
 METHODS = {
