@@ -103,20 +103,7 @@ def bench_dense(repeats):
         1.0,
         repeats,
     )
-    compare(
-        "block Lanczos k=30 q=4, 20000×5000, over its products",
-        lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
-        lambda: products_of_lanczos(X),
-        1.3,
-        max(3, repeats // 3),
-    )
-    compare(
-        "the same over the products with X alone",
-        lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
-        lambda: products_with_data(X),
-        None,
-        max(3, repeats // 3),
-    )
+    bench_sketch("20000×5000", problem, repeats)
 
 
 def bench_sparse(repeats):
@@ -134,20 +121,18 @@ def bench_sparse(repeats):
             5.0,
             repeats,
         )
-        compare(
-            f"block Lanczos k=30 q=4, {name}, over its products",
-            lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
-            lambda: products_of_lanczos(X),
-            1.3,
-            max(3, repeats // 3),
-        )
-        compare(
-            "the same over the products with X alone",
-            lambda: block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2)),
-            lambda: products_with_data(X),
-            None,
-            max(3, repeats // 3),
-        )
+        bench_sketch(name, problem, repeats)
+
+
+def bench_sketch(name, problem, repeats):
+    def sketch():
+        block_lanczos(problem, RANK, BLOCKS, np.random.default_rng(2))
+
+    fewer = max(3, repeats // 3)
+    label = f"block Lanczos k=30 q=4, {name}, over its products"
+    compare(label, sketch, lambda: products_of_lanczos(problem.X), 1.3, fewer)
+    label = "the same over the products with X alone"
+    compare(label, sketch, lambda: products_with_data(problem.X), None, fewer)
 
 
 def products_with_data(X):

@@ -82,23 +82,23 @@ class SVRG:
         components = Components.of(problem, preconditioner, self.regularization)
         length = self.epoch_length or problem.n
         steps = np.full(problem.targets, self.step or BOLD_STEPS[self.snapshot])
-        best = problem.evaluate(start)
-        yield Iterate(best.coef, evaluation=best)
+        snapshot = problem.evaluate(start)
+        yield Iterate(snapshot.coef, evaluation=snapshot)
         while True:
             order = components.draw(rng, length)
-            coef = best.coef + self._moves(problem, components, best.gradient, order, steps)
+            coef = snapshot.coef + self._moves(problem, components, snapshot.gradient, order, steps)
             problem.passes += length / problem.n
             latest = problem.evaluate(coef)
             event = None
             if self.step is None:
-                grew = _grew(latest, best, problem.null_objective)
+                grew = _grew(latest, snapshot, problem.null_objective)
                 if grew.any():
                     event = f"objective grew: back to the best snapshot, step {steps[grew].min():g}"
                     steps = np.where(grew, steps * BACK_OFF, steps)
                     event += f" → {steps[grew].min():g}"
-                latest = latest.replaced(by=best, where=grew)
-            best = latest
-            yield Iterate(best.coef, evaluation=best, event=event)
+                latest = latest.replaced(by=snapshot, where=grew)
+            snapshot = latest
+            yield Iterate(snapshot.coef, evaluation=snapshot, event=event)
 
     def _moves(
         self,
