@@ -152,7 +152,7 @@ class Run:
         if iterate.curvature is not None:
             self.curvature = iterate.curvature
         if iterate.evaluation is not None:
-            self._judge(iterate.evaluation, iterate.event)
+            self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
         self.latest = iterate.coef
         fresh = self._look_at_running(iterate)
@@ -171,7 +171,7 @@ class Run:
         worst_energy = float(np.max(iterate.energy))
         promising = self.gap_per_energy * worst_energy <= float(np.min(goal))
         young = self.looks & (self.looks - 1) == 0  # 1, 2, 4, 8: learn the ratio early
-        if not promising and not young and self.looks % LOOK_EVERY:
+        if not (promising or young or iterate.look) and self.looks % LOOK_EVERY:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.coef)
@@ -184,7 +184,7 @@ class Run:
         self._save()
         return None
 
-    def _judge(self, evaluation: Evaluation, event: str | None) -> None:
+    def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
         self.latest = None
         if self._has_diverged(evaluation):
@@ -197,11 +197,13 @@ class Run:
             gap = self._certify(evaluation)
         before = self.best
         self._keep(evaluation)
-        self.status = self._verdict(before, evaluation)
+        self.status = self._verdict(before, evaluation, advances)
         self._record(evaluation.objective, gap, True, event)
         self._save()
 
-    def _verdict(self, before: Best | None, evaluation: Evaluation) -> Status | None:
+    def _verdict(
+        self, before: Best | None, evaluation: Evaluation, advances: bool
+    ) -> Status | None:
         """Whether to stop, and why."""
         assert self.best is not None
         if np.all(self._relative(self.best.gap) <= self.limits.tol):
@@ -210,7 +212,7 @@ class Run:
             return Status.MAX_PASSES
         if self._out_of_budget():
             return Status.MAX_SECONDS
-        if self._is_stuck(before, evaluation):
+        if self._is_stuck(before, evaluation) and not advances:
             return Status.STAGNATED
         return None
 

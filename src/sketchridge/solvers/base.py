@@ -29,6 +29,8 @@ class Iterate:
     objective: Array | None = None  # and objective
     energy: Array | None = None  # and gᵀP⁻¹g
     curvature: Curvature | None = None  # a tighter certificate than the preconditioner's
+    look: bool = False  # whether the running gradient is worth a look every time
+    advances: bool = False  # whether the method gets on, though the objective may not show it
     event: str | None = None  # what the history should tell of
 
 

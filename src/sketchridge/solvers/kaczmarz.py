@@ -43,6 +43,5 @@ class Kaczmarz:
         rng: np.random.Generator,
     ) -> Iterates:
         """Yield the point after every n projections."""
-        return dual_iterates(
-            problem, dual_steps(problem, preconditioner, uniform=False), start, False, rng
-        )
+        steps = dual_steps(problem, preconditioner, uniform=False)
+        return dual_iterates(problem, steps, start, rng)

@@ -54,7 +54,7 @@ class SAG:
         """Yield the point after every n steps."""
         steps = sag_steps(problem, preconditioner)
         step = self.step or BOLD_STEP
-        return table_iterates(problem, steps, start, step, self.step is None, rng)
+        return table_iterates(problem, steps, False, start, step, self.step is None, rng)
 
 
 def sag_steps(problem: RidgeProblem, preconditioner: LowRankPreconditioner) -> TableSteps:

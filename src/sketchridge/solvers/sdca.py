@@ -56,5 +56,4 @@ class SDCA:
     ) -> Iterates:
         """Yield the point after every n steps."""
         steps = dual_steps(problem, preconditioner, self.sampling == "uniform")
-        # Maximising the dual cannot diverge; the primal objective may grow on the way.
-        return dual_iterates(problem, steps, start, preconditioner.rank > 0, rng)
+        return dual_iterates(problem, steps, start, rng)

@@ -95,46 +95,53 @@ class Table:
 def table_iterates(
     problem: RidgeProblem,
     steps: TableSteps,
+    filled: bool,
     start: Array,
     step: float,
     adapt: bool,
     rng: np.random.Generator,
 ) -> Iterates:
-    """Yield the point after every n steps, with the table's own gradient and objective."""
-    yield Iterate(start, evaluation=problem.evaluate(start))
-    tables = _first_tables(problem, start)
-    best, sizes = list(tables), [step] * len(tables)
+    """Yield the point after every n steps, with the table's own gradient and objective.
+
+    The table starts filled with the residuals at the start, or blank. SAG needs it blank: its
+    steps follow the table for a whole epoch, and along a full gradient they would go √n too far.
+    """
+    evaluation = problem.evaluate(start)
+    yield Iterate(start, evaluation=evaluation)
+    tables = _first_tables(problem, start, filled)
+    best, lowest = list(tables), evaluation.objective.copy()
+    sizes = [step] * len(tables)
     while True:
         order = steps.sampler.draw(rng, problem.n)
         problem.passes += 1
         event = None
         for target, table in enumerate(tables):
             latest = table.after(problem, steps, order, sizes[target])
-            if adapt and _diverged(problem, latest, best[target]):
+            objective = latest.objective(problem)
+            if adapt and not objective <= GROWTH * lowest[target]:
                 event = f"objective grew: back to the best table, step {sizes[target]:g}"
                 sizes[target] *= BACK_OFF
                 event += f" → {sizes[target]:g}"
                 latest = best[target]
-            if latest.objective(problem) < best[target].objective(problem):
-                best[target] = latest
+            elif objective < lowest[target]:
+                best[target], lowest[target] = latest, objective
             tables[target] = latest
         sent = yield _iterate(problem, steps.preconditioner, tables, event)
         if sent is not None:  # the certificate disagreed: rounding has piled up in the sums
             tables = [table.resummed(problem) for table in tables]
 
 
-def _first_tables(problem: RidgeProblem, start: Array) -> list[Table]:
-    """Tables of residuals that are all fresh, at the start (d, t)."""
-    fitted = problem.multiply(start) if start.any() else np.zeros(problem.Y.shape)
+def _first_tables(problem: RidgeProblem, start: Array, filled: bool) -> list[Table]:
+    """Tables at the start (d, t): of its residuals, or blank."""
+    residuals = np.zeros(problem.Y.shape)
+    if filled:
+        residuals = (problem.multiply(start) if start.any() else residuals) - problem.Y
     flat = np.ascontiguousarray
-    return [
-        Table(flat(y), flat(coef), flat(fit - y), np.zeros(problem.d), 0.0).resummed(problem)
-        for y, coef, fit in zip(problem.Y.T, start.T, fitted.T, strict=True)
+    tables = [
+        Table(flat(y), flat(coef), flat(residual), np.zeros(problem.d), 0.0)
+        for y, coef, residual in zip(problem.Y.T, start.T, residuals.T, strict=True)
     ]
-
-
-def _diverged(problem: RidgeProblem, latest: Table, best: Table) -> bool:
-    return not latest.objective(problem) <= GROWTH * best.objective(problem)
+    return [table.resummed(problem) for table in tables] if filled else tables
 
 
 def _iterate(
@@ -148,7 +155,9 @@ def _iterate(
     gradient = slopes + problem.lam * coef
     objective = np.array([table.objective(problem) for table in tables])
     energy: Array = np.sum(gradient * preconditioner.apply(gradient), axis=0)
-    return Iterate(coef, gradient=gradient, objective=objective, energy=energy, event=event)
+    return Iterate(
+        coef, gradient=gradient, objective=objective, energy=energy, event=event, look=True
+    )
 
 
 def uniform_sampler(problem: RidgeProblem) -> Sampler:
