@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Components, Order, grown, memory_of_rows
+from sketchridge.solvers.svrg import BACK_OFF, BOLD_STEPS, svrg_moves
 
 Method = Literal["katyusha", "catalyst"]
 
-BOLD_STEP = 1.0  # in units of 1/β̂
-BACK_OFF = 0.5
+BOLD_STEP = 1.0  # Katyusha's, in units of 1/β̂
 # The snapshot's share of the point where the gradient is taken.
 SNAPSHOT_SHARE = 0.5
 # More coupling than this is plain SVRG's regime, and the fast mode would be folded too often.
@@ -63,7 +64,7 @@ class AcceleratedSVRG:
     ) -> Iterates:
         """Yield the snapshots, each with its fresh gradient."""
         components = Components.of(problem, preconditioner)
-        return katyusha(problem, components, start, rng)
+        return METHODS[self.method](problem, components, start, rng)
 
 
 def katyusha(
@@ -80,18 +81,63 @@ def katyusha(
         problem.passes += 1
         latest = problem.evaluate(snapshot.coef + moves)
         grew = grown(latest, snapshot, problem.null_objective)
-        event = None
-        if grew.any():
-            resting = grew & ~ahead.any(axis=0)
-            event = "objective grew: momentum set to zero"
-            if resting.any():
-                event = f"objective grew: step {steps[resting].min():g}"
-                steps = np.where(resting, steps * BACK_OFF, steps)
-                event += f" → {steps[resting].min():g}"
-            latest = latest.replaced(by=snapshot, where=grew)
+        steps, event = _back_off(steps, grew, resting=np.all(ahead == 0, axis=0))
         ahead = np.where(grew, 0.0, ahead_after)
-        snapshot = latest
+        snapshot = latest.replaced(by=snapshot, where=grew)
         yield Iterate(snapshot.coef, evaluation=snapshot, event=event)
+
+
+def catalyst(
+    problem: RidgeProblem, components: Components, start: Array, rng: np.random.Generator
+) -> Iterates:
+    """One epoch of SVRG from v on F + κ/2 ‖w − v‖²_P after another, with v extrapolated.
+
+    The points v are yielded: the epoch needs their gradients.
+    """
+    convexity = problem.lam * components.preconditioner.outside
+    proximity = max(0.0, components.smoothness / (problem.n + 1) - convexity)  # κ
+    root = np.sqrt(convexity / (convexity + proximity))
+    momentum = (1.0 - root) / (1.0 + root)
+    extrapolated, point = problem.evaluate(start), start
+    yield Iterate(start, evaluation=extrapolated)
+    steps = np.full(problem.targets, BOLD_STEPS["average"])
+    while True:
+        order = components.draw(rng, problem.n)
+        moves = svrg_moves(
+            problem,
+            components,
+            extrapolated.gradient,
+            order,
+            steps / (components.smoothness + proximity),
+            "average",
+            proximity,
+        )
+        problem.passes += 1
+        reached = extrapolated.coef + moves
+        latest = problem.evaluate(reached + momentum * (reached - point))
+        grew = grown(latest, extrapolated, problem.null_objective)
+        resting = np.all(extrapolated.coef == point, axis=0)
+        steps, event = _back_off(steps, grew, resting)
+        extrapolated = latest.replaced(by=extrapolated, where=grew)
+        point = np.where(grew, extrapolated.coef, reached)
+        yield Iterate(extrapolated.coef, evaluation=extrapolated, event=event)
+
+
+METHODS = {"katyusha": katyusha, "catalyst": catalyst}
+
+
+def _back_off(
+    steps: Array, grew: NDArray[np.bool_], resting: NDArray[np.bool_]
+) -> tuple[Array, str | None]:
+    """The steps (t,) and what happened: momentum is given up first, then the step is halved."""
+    if not grew.any():
+        return steps, None
+    smaller = grew & resting
+    if not smaller.any():
+        return steps, "objective grew: back to the best point, momentum set to zero"
+    after = np.where(smaller, steps * BACK_OFF, steps)
+    change = f"step {steps[smaller].min():g} → {after[smaller].min():g}"
+    return after, f"objective grew: back to the best point, {change}"
 
 
 def _epoch(

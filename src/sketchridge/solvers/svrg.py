@@ -83,7 +83,14 @@ class SVRG:
         yield Iterate(snapshot.coef, evaluation=snapshot)
         while True:
             order = components.draw(rng, length)
-            coef = snapshot.coef + self._moves(problem, components, snapshot.gradient, order, steps)
+            coef = snapshot.coef + svrg_moves(
+                problem,
+                components,
+                snapshot.gradient,
+                order,
+                steps / components.smoothness,
+                self.snapshot,
+            )
             problem.passes += length / problem.n
             latest = problem.evaluate(coef)
             event = None
@@ -97,38 +104,41 @@ class SVRG:
             snapshot = latest
             yield Iterate(snapshot.coef, evaluation=snapshot, event=event)
 
-    def _moves(
-        self,
-        problem: RidgeProblem,
-        components: Components,
-        gradients: Array,
-        order: Order,
-        steps: Array,
-    ) -> Array:
-        """The snapshot's move (d, t): one epoch for every target, on the same rows."""
-        from sketchridge import kernels
 
-        moves = np.empty_like(gradients)
-        for target, gradient in enumerate(gradients.T):
-            point, basis_point = kernels.svrg_epoch(
-                problem.rows,
-                order,
-                components.scales,
-                components.coordinates,
-                components.centre,
-                components.direction(problem, np.ascontiguousarray(gradient)),
-                _epoch_steps(
-                    components,
-                    steps[target] / components.smoothness,
-                    order.size,
-                    self.snapshot,
-                ),
-            )
-            moves[:, target] = point + components.preconditioner.basis @ basis_point
-        return moves
+def svrg_moves(
+    problem: RidgeProblem,
+    components: Components,
+    gradients: Array,
+    order: Order,
+    steps: Array,
+    snapshot: Snapshot,
+    proximity: float = 0.0,
+) -> Array:
+    """The snapshot's move (d, t): one epoch for every target, on the same rows.
+
+    Steps (t,) are absolute. With a proximity κ the objective has κ/2 ‖w − w₀‖² in P's metric
+    besides, and the gradients (d, t) are those of the sum.
+    """
+    from sketchridge import kernels
+
+    moves = np.empty_like(gradients)
+    for target, gradient in enumerate(gradients.T):
+        point, basis_point = kernels.svrg_epoch(
+            problem.rows,
+            order,
+            components.scales,
+            components.coordinates,
+            components.centre,
+            components.direction(problem, np.ascontiguousarray(gradient)),
+            _epoch_steps(components, steps[target], order.size, snapshot, proximity),
+        )
+        moves[:, target] = point + components.preconditioner.basis @ basis_point
+    return moves
 
 
-def _epoch_steps(components: Components, step: float, length: int, snapshot: Snapshot) -> Steps:
+def _epoch_steps(
+    components: Components, step: float, length: int, snapshot: Snapshot, proximity: float
+) -> Steps:
     """The scalars of an epoch with absolute step η.
 
     A row enters s with −ηaδ and is shrunk by ρ at every later step: its weight in the average
@@ -136,7 +146,8 @@ def _epoch_steps(components: Components, step: float, length: int, snapshot: Sna
     """
     from sketchridge import kernels
 
-    shrink = 1.0 - step * components.preconditioner.outside * components.shrinking
+    outside = components.preconditioner.outside
+    shrink = 1.0 - step * (outside * components.shrinking + proximity)
     powers: Array = np.float64(shrink) ** np.arange(length)
     if snapshot == "average":
         row_weights: Array = np.cumsum(powers)[::-1] / length
@@ -147,9 +158,9 @@ def _epoch_steps(components: Components, step: float, length: int, snapshot: Sna
     inside = step * components.preconditioner.inside
     return kernels.Steps(
         shrink,
-        step * components.preconditioner.outside,
+        step * outside,
         inside,
-        1.0 - inside * components.shrinking,
+        1.0 - inside * components.shrinking - step * proximity,
         row_weights,
         basis_weights,
     )
