@@ -51,6 +51,8 @@ class SVRG:
     regularization: Regularization = "exact"
     name: ClassVar[str] = "svrg"
     summary: ClassVar[str] = "variance-reduced stochastic gradient, the paper's method"
+    cost: ClassVar[str] = "two passes an epoch (sparse: three), O(nnz(x_i) + k) a step"
+    use_when: ClassVar[str] = "κ̃ is below n and a moderate accuracy will do"
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "lanczos"
 
