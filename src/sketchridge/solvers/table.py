@@ -105,14 +105,17 @@ def table_iterates(
 
     The table starts filled with the residuals at the start, or blank. SAG needs it blank: its
     steps follow the table for a whole epoch, and along a full gradient they would go √n too far.
+    Its first epoch then draws every row once, for a blank row's residual is not 0.
     """
     evaluation = problem.evaluate(start)
     yield Iterate(start, evaluation=evaluation)
     tables = _first_tables(problem, start, filled)
     best, lowest = list(tables), evaluation.objective.copy()
     sizes = [step] * len(tables)
+    blank = not filled
     while True:
-        order = steps.sampler.draw(rng, problem.n)
+        order = rng.permutation(problem.n) if blank else steps.sampler.draw(rng, problem.n)
+        blank = False
         problem.passes += 1
         event = None
         for target, table in enumerate(tables):
