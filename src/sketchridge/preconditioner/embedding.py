@@ -23,7 +23,7 @@ from sketchridge.problem import EPSILON, RidgeProblem
 
 Kind = Literal["sparse_sign", "countsketch"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
-THROWS: dict[Kind, int] = {"sparse_sign": 8, "countsketch": 1}
+THROWS: dict[Kind, int] = {"sparse_sign": 4, "countsketch": 1}
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Embedding:
     rows
         The number s of rows of S X; "auto" is 2d, and half of the rows where there are few.
     kind
-        "sparse_sign" throws every row into eight buckets, "countsketch" into one.
+        "sparse_sign" throws every row into four buckets, "countsketch" into one.
     """
 
     rows: Rows = "auto"

@@ -24,7 +24,7 @@ class SketchAndSolve:
     rows
         The number s of rows of S X; "auto" is 4d, and half of the rows where there are few.
     kind
-        "sparse_sign" throws every row into eight buckets, "countsketch" into one.
+        "sparse_sign" throws every row into four buckets, "countsketch" into one.
     """
 
     rows: Rows = "auto"
