@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
     from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
     from sketchridge.solution import Plan, Record, Solution, Status
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CG",
     "SVRG",
+    "Diagnosis",
     "Direct",
     "Exact",
     "Lanczos",
@@ -25,11 +27,13 @@ __all__ = [
     "Record",
     "Solution",
     "Status",
+    "diagnose",
     "solve",
 ]
 
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
+    "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
     "sketchridge.driver": ("solve",),
     "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),

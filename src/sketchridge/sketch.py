@@ -9,6 +9,7 @@ on the small matrix T̂: Ritz pairs from its square part T, and the Nyström app
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy  # its parts load when they are first used
@@ -22,6 +23,25 @@ Array = NDArray[np.float64]
 DENSE_EIGENPROBLEM = 3000
 # A direction that keeps this share of its length through an orthogonalisation needs no second one.
 MUCH_LEFT = 0.1
+
+
+class Operator(Protocol):
+    """What a Krylov space needs of C, or of C on part of the space."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +170,7 @@ def random_range(problem: Problem, rank: int, rng: np.random.Generator) -> Krylo
     return expand(problem, rng.standard_normal((problem.d, rank)), 1)
 
 
-def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
+def expand(problem: Operator, start: Array, blocks: int) -> Krylov:
     """Block Lanczos with full re-orthogonalisation from the columns of start (d, k)."""
     d, width = start.shape
     frame = np.empty((d, min(d, (blocks + 1) * width)))
