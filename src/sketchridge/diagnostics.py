@@ -157,8 +157,8 @@ class Diagnosis:
         lines = [f"spectrum   trace {known.trace[1]:.6g}; {self.bars}"]
         lines.append("      k    eigenvalue                  ratio of the paper (speed-up)")
         for k in some_ranks(self.ranks.size):
-            value = _range((known.lower[k - 1], known.upper[k - 1]))
-            ratio = _range((self.ratio_bounds[0][k - 1], self.ratio_bounds[1][k - 1]))
+            value = spread((known.lower[k - 1], known.upper[k - 1]))
+            ratio = spread((self.ratio_bounds[0][k - 1], self.ratio_bounds[1][k - 1]))
             lines.append(f"  {k:5d}    {value:26}  {ratio}")
         return lines
 
@@ -168,14 +168,14 @@ class Diagnosis:
             rank = penalty.advice.rank
             lines += [
                 f"lam {penalty.lam:.4g}",
-                f"  condition            {_range(penalty.condition)} on average",
-                f"  effective dimension  {_range(penalty.effective_dimension)}",
+                f"  condition            {spread(penalty.condition)} on average",
+                f"  effective dimension  {spread(penalty.effective_dimension)}",
             ]
             if penalty.explained is not None:
-                lines.append(f"  share explained      {_range(penalty.explained)} of F(0)")
+                lines.append(f"  share explained      {spread(penalty.explained)} of F(0)")
             if rank:
                 after = penalty.preconditioned
-                at = _range((after[0][rank - 1], after[1][rank - 1]))
+                at = spread((after[0][rank - 1], after[1][rank - 1]))
                 lines.append(f"  with rank {rank:<10d} {at} on average")
             lines.append(f"  advice               {penalty.advice}")
         return lines
@@ -470,7 +470,7 @@ def _pair(arrays: tuple[Array, Array]) -> dict[str, list[float]]:
     return {"lower": arrays[0].tolist(), "upper": arrays[1].tolist()}
 
 
-def _range(bounds: tuple[Any, Any]) -> str:
+def spread(bounds: tuple[Any, Any]) -> str:
     """One number where the bounds agree to three figures, else both."""
     low, high = (f"{float(bound):.3g}" for bound in bounds)
     return low if low == high else f"{low} to {high}"
