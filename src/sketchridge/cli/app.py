@@ -72,10 +72,12 @@ def command(
         def guarded(*arguments: Any, **options: Any) -> None:
             try:
                 function(*arguments, **options)
+            except (typer.Exit, typer.BadParameter):
+                raise
             except KeyboardInterrupt:
                 err.print("interrupted: nothing was written")
                 raise typer.Exit(ExitCode.INTERRUPTED) from None
-            except (ValueError, TypeError, LookupError, ImportError, OSError, MemoryError) as error:
+            except Exception as error:
                 _end(error)
 
         return app.command(help=_help(function, examples), epilog=epilog)(guarded)
@@ -108,7 +110,12 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
-    return str(error.args[0]) if error.args else type(error).__name__
+    if isinstance(error, (ValueError, TypeError, LookupError, ImportError)) and error.args:
+        return str(error.args[0])
+    return (
+        f"{type(error).__name__}: {error}; this is a fault of sketchridge: run it again with "
+        "SKETCHRIDGE_DEBUG=1 to see where it is, and report it"
+    )
 
 
 def print_json(document: dict[str, Any]) -> None:
