@@ -57,6 +57,25 @@ class Sketchable(Protocol):
         """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
 
 
+class Operator(Protocol):
+    """What a Krylov space needs of C, or of C on part of the space."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+
+
 @dataclass(frozen=True)
 class LowerBound:
     """B diag(values) Bᵀ ⪯ C (to rounding), B = frame @ rotation with orthonormal columns."""
@@ -199,7 +218,7 @@ def random_range(problem: Sketchable, rank: int, rng: np.random.Generator) -> Kr
     return expand(problem, rng.standard_normal((problem.d, rank)), 1)
 
 
-def expand(problem: Sketchable, start: Array, blocks: int) -> Krylov:
+def expand(problem: Operator, start: Array, blocks: int) -> Krylov:
     """Block Lanczos with full re-orthogonalisation from the columns of start (d, k)."""
     d, width = start.shape
     frame = np.empty((d, min(d, (blocks + 1) * width)))

@@ -1,0 +1,170 @@
+"""`sketchridge fit`: solve, and keep the model with its certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sketchridge.cli.app import EXIT_CODES, ExitCode, command, err, out, print_json
+from sketchridge.cli.options import (
+    Data,
+    Folder,
+    Force,
+    Format,
+    Intercept,
+    Json,
+    Report,
+    ScaleRows,
+    Seed,
+    Target,
+    Weights,
+    parse_bytes,
+    parse_lam,
+    read_data,
+    read_weights,
+)
+from sketchridge.cli.progress import SolveProgress
+
+if TYPE_CHECKING:
+    from sketchridge.model import Model
+
+
+EXAMPLES = (
+    "sketchridge fit houses.csv --target price --intercept --lam 1e-4 --out houses.model",
+    "sketchridge fit news.svm.bz2 --lam 1/n --out news.model --report news.html",
+    "sketchridge fit X.npy --target y.npy --lam 1e-8 --solver svrg --preconditioner lanczos --rank 30 --max-seconds 600 --checkpoint run.npz --out big.model",
+    "sketchridge fit mnist --scale-rows --lam 1e-8 --out mnist.model --json",
+)
+
+
+@command(EXAMPLES, EXIT_CODES)
+def fit(
+    data: Data,
+    lam: Annotated[
+        str,
+        typer.Option(help="The penalty λ ≥ 0 per mean loss (scikit-learn's alpha / n), or 1/n."),
+    ],
+    out_file: Annotated[
+        Path, typer.Option("--out", help="Where to write the model.", metavar="MODEL")
+    ],
+    target: Target = None,
+    intercept: Intercept = False,
+    solver: Annotated[str, typer.Option(help="auto, or a name that `solvers` lists.")] = "auto",
+    preconditioner: Annotated[str, typer.Option(help="Likewise.")] = "auto",
+    rank: Annotated[
+        int | None, typer.Option(min=1, help="The preconditioner's rank; else it is chosen.")
+    ] = None,
+    tol: Annotated[float, typer.Option(help="The certified relative gap to reach.")] = 1e-6,
+    max_passes: Annotated[
+        float | None, typer.Option(help="Stop after so many passes over the data.")
+    ] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    max_memory: Annotated[
+        str | None, typer.Option(help="Memory to use beyond the data, as in 800M or 2GB.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Keep the best point in this file, and go on from it if it exists."),
+    ] = None,
+    weights: Weights = None,
+    scale_rows: ScaleRows = False,
+    seed: Seed = 0,
+    format: Format = None,
+    folder: Folder = None,
+    report: Report = None,
+    json: Json = False,
+    force: Force = False,
+) -> None:
+    """Fit ridge regression to a certified accuracy, and write the model.
+
+    It stops when a proof says that the objective is within tol of the best possible one, relative
+    to fitting nothing. The model file holds the coefficients, the proof's figures and the plan;
+    it cannot hold code.
+    """
+    from sketchridge.driver import solve
+    from sketchridge.model import Model
+
+    _check_files(data, out_file, report, checkpoint, force)
+    memory = parse_bytes(max_memory)
+    dataset = read_data(data, target, format, folder)
+    if dataset.y is None:
+        raise ValueError(f"{data} holds no target: name one by --target")
+    penalty = parse_lam(lam, dataset.X.shape[0])
+    with SolveProgress(err, tol) as progress:
+        solution = solve(
+            dataset.X,
+            dataset.y,
+            penalty,
+            solver=solver,
+            preconditioner=preconditioner,
+            rank="auto" if rank is None else rank,
+            tol=tol,
+            max_passes=max_passes,
+            max_seconds=max_seconds,
+            max_memory=memory,
+            fit_intercept=intercept,
+            sample_weight=read_weights(weights),
+            scale_rows=scale_rows,
+            checkpoint=checkpoint,
+            random_state=seed,
+            callback=progress,
+        )
+    model = Model.of(
+        solution,
+        penalty,
+        fit_intercept=intercept,
+        scale_rows=scale_rows,
+        feature_names=dataset.feature_names,
+        target=target,
+    )
+    model.save(out_file)
+    if report is not None:
+        _write_report(model, dataset.name, out_file, report)
+    if json:
+        print_json({"model": str(out_file), "report": report and str(report)} | model.as_dict())
+    else:
+        out.print(solution.summary(), markup=False)
+        out.print(f"model          {out_file}", markup=False)
+        if report is not None:
+            out.print(f"report         {report}", markup=False)
+    _finish(model, out_file)
+
+
+def _check_files(
+    data: str, model: Path, report: Path | None, checkpoint: Path | None, force: bool
+) -> None:
+    """Refuse what could not be written in the end, or would destroy what is read."""
+    from sketchridge.files import check_destination
+
+    named = {"--out": model, "--report": report, "--checkpoint": checkpoint}
+    given = {option: path for option, path in named.items() if path is not None}
+    places = [Path(data).resolve(), *(path.resolve() for path in given.values())]
+    if len(set(places)) < len(places):
+        options = ", ".join(given)
+        raise ValueError(f"DATA, {options} name the same file twice: give each a name of its own")
+    for option, path in given.items():
+        check_destination(option, path, force or option == "--checkpoint")
+    if report is not None:
+        from sketchridge.report import check_available
+
+        check_available()
+
+
+def _write_report(model: Model, name: str, path: Path, report: Path) -> None:
+    from sketchridge.report import fit_page, write
+
+    write(fit_page(model, name, path), report)
+
+
+def _finish(model: Model, path: Path) -> None:
+    """Exit with the code that the status asks for."""
+    from sketchridge.solution import Status
+
+    if model.status is Status.INTERRUPTED:
+        err.print(f"interrupted: the best model so far is in {path}", markup=False)
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    if not model.converged:
+        err.print(model.status.value, style="bold red", markup=False)
+        raise typer.Exit(ExitCode.NOT_CONVERGED)
