@@ -16,17 +16,16 @@ from sketchridge.cli.options import (
     Format,
     Intercept,
     Json,
+    Lam,
     Report,
     ScaleRows,
     Seed,
     Target,
     Weights,
     parse_bytes,
-    parse_lam,
     read_data,
     read_weights,
 )
-
 
 EXAMPLES = (
     "sketchridge diagnose news.svm.bz2",
@@ -76,18 +75,20 @@ def diagnose(
     from sketchridge import diagnostics
 
     _check_files(plot, report, force)
+    penalties = [Lam(text) for text in lam or ()]
+    sample_weight = read_weights(weights)
     dataset = read_data(data, target, format, folder)
     rows = dataset.X.shape[0]
     with err.status("sketching") if err.is_terminal else nullcontext():
         found = diagnostics.diagnose(
             dataset.X,
-            [parse_lam(text, rows) for text in lam] if lam else None,
+            [penalty.value(rows) for penalty in penalties] or None,
             dataset.y,
             rank=rank,
             budget=budget or diagnostics.BUDGETS,
             tol=tol,
             fit_intercept=intercept,
-            sample_weight=read_weights(weights),
+            sample_weight=sample_weight,
             scale_rows=scale_rows,
             method=method,  # type: ignore[arg-type]
             max_memory=parse_bytes(max_memory) or 0.0,

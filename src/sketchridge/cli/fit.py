@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,13 +15,13 @@ from sketchridge.cli.options import (
     Format,
     Intercept,
     Json,
+    Lam,
     Report,
     ScaleRows,
     Seed,
     Target,
     Weights,
     parse_bytes,
-    parse_lam,
     read_data,
     read_weights,
 )
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from sketchridge.model import Model
 
 
+# Smaller problems are solved without compiled code, and sooner than it would be loaded.
+LARGE = 200_000
 EXAMPLES = (
     "sketchridge fit houses.csv --target price --intercept --lam 1e-4 --out houses.model",
     "sketchridge fit news.svm.bz2 --lam 1/n --out news.model --report news.html",
-    "sketchridge fit X.npy --target y.npy --lam 1e-8 --solver svrg --preconditioner lanczos --rank 30 --max-seconds 600 --checkpoint run.npz --out big.model",
+    "sketchridge fit X.npy --target y.npy --lam 1e-8 --max-seconds 600 --out big.model",
+    "sketchridge fit X.npy --target y.npy --lam 1e-8 --solver svrg --rank 30 --out big.model",
     "sketchridge fit mnist --scale-rows --lam 1e-8 --out mnist.model --json",
 )
 
@@ -87,16 +90,19 @@ def fit(
     from sketchridge.model import Model
 
     _check_files(data, out_file, report, checkpoint, force)
-    memory = parse_bytes(max_memory)
+    _check_settings(solver, preconditioner, tol, max_passes, max_seconds)
+    penalty, memory = Lam(lam), parse_bytes(max_memory)
+    sample_weight = read_weights(weights)
     dataset = read_data(data, target, format, folder)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
-    penalty = parse_lam(lam, dataset.X.shape[0])
+    value = penalty.value(dataset.X.shape[0])
+    _load_kernels(dataset.X)
     with SolveProgress(err, tol) as progress:
         solution = solve(
             dataset.X,
             dataset.y,
-            penalty,
+            value,
             solver=solver,
             preconditioner=preconditioner,
             rank="auto" if rank is None else rank,
@@ -105,7 +111,7 @@ def fit(
             max_seconds=max_seconds,
             max_memory=memory,
             fit_intercept=intercept,
-            sample_weight=read_weights(weights),
+            sample_weight=sample_weight,
             scale_rows=scale_rows,
             checkpoint=checkpoint,
             random_state=seed,
@@ -113,7 +119,7 @@ def fit(
         )
     model = Model.of(
         solution,
-        penalty,
+        value,
         fit_intercept=intercept,
         scale_rows=scale_rows,
         feature_names=dataset.feature_names,
@@ -130,6 +136,15 @@ def fit(
         if report is not None:
             out.print(f"report         {report}", markup=False)
     _finish(model, out_file)
+
+
+def _load_kernels(X: Any) -> None:
+    """Load what a large problem needs: an import that Ctrl-C cuts short cannot be taken up again.
+
+    From here on Ctrl-C ends the solve, with the best model so far.
+    """
+    if X.size > LARGE:
+        import sketchridge.kernels  # noqa: F401
 
 
 def _check_files(
@@ -152,6 +167,31 @@ def _check_files(
         check_available()
 
 
+def _check_settings(
+    solver: str,
+    preconditioner: str,
+    tol: float,
+    max_passes: float | None,
+    max_seconds: float | None,
+) -> None:
+    """Refuse a wrong name or number before the data is read, which may take long."""
+    from sketchridge.preconditioner import PRECONDITIONERS
+    from sketchridge.solvers import SOLVERS
+    from sketchridge.validation import check_number, check_optional
+
+    for option, name, known in (
+        ("--solver", solver, SOLVERS),
+        ("--preconditioner", preconditioner, PRECONDITIONERS),
+    ):
+        if name != "auto" and name not in known:
+            raise typer.BadParameter(
+                f"{name!r} is unknown: choose auto, {', '.join(known)}", param_hint=option
+            )
+    check_number("tol", tol, 0.0, "give a number > 0", strict=True)
+    check_optional("max_passes", max_passes, "give a number > 0")
+    check_optional("max_seconds", max_seconds, "give seconds > 0")
+
+
 def _write_report(model: Model, name: str, path: Path, report: Path) -> None:
     from sketchridge.report import fit_page, write
 
@@ -166,5 +206,7 @@ def _finish(model: Model, path: Path) -> None:
         err.print(f"interrupted: the best model so far is in {path}", markup=False)
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not model.converged:
-        err.print(model.status.value, style="bold red", markup=False)
+        err.print(
+            f"not converged: the best model so far is in {path}", style="bold red", markup=False
+        )
         raise typer.Exit(ExitCode.NOT_CONVERGED)
