@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sketchridge.driver import solve
+    from sketchridge.estimators import Ridge, RidgeClassifier
     from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
     from sketchridge.solution import Plan, Record, Solution, Status
     from sketchridge.solvers import CG, SVRG, Direct
@@ -23,6 +24,8 @@ __all__ = [
     "Nystrom",
     "Plan",
     "Record",
+    "Ridge",
+    "RidgeClassifier",
     "Solution",
     "Status",
     "solve",
@@ -31,6 +34,7 @@ __all__ = [
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
     "sketchridge.driver": ("solve",),
+    "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
     "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
     "sketchridge.solvers": ("CG", "SVRG", "Direct"),

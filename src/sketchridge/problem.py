@@ -8,6 +8,7 @@ and ȳ, implicitly: X itself is never touched, so sparse data stays sparse.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -129,6 +130,19 @@ class RidgeProblem:
         constant = present.max(axis=0) == present.min(axis=0)
         self.target_mean = np.where(constant, present[0], self.weights @ self.Y)
         self.Y = np.where(constant, 0.0, self.Y - self.target_mean)
+
+    def at(self, lam: float, targets: Any = slice(None)) -> RidgeProblem:
+        """The same data with another λ and some of the targets.
+
+        What is known of X is shared, and passes count on from here.
+        """
+        twin = copy(self)
+        for name in ("lam", "null_objective"):
+            twin.__dict__.pop(name, None)
+        twin.given_lam = lam
+        twin.Y = np.ascontiguousarray(self.Y[:, targets])
+        twin.target_mean = self.target_mean[targets]
+        return twin
 
     @cached_property
     def mean(self) -> Array | None:

@@ -1,0 +1,92 @@
+"""What a user hands to an estimator, checked once: matrices, frames, targets and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
+
+from sketchridge.validation import check_matrix, check_weights
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The training data as the engine takes it, and what had to be done to it."""
+
+    X: Any  # float32 or float64: dense, or canonical CSR
+    weights: Array | None  # (n,)
+    dtype: np.dtype[Any]  # of the coefficients
+    notes: list[str]
+
+    @property
+    def total_weight(self) -> float:
+        """W, the sum of the weights: alpha = W·λ."""
+        return float(self.X.shape[0] if self.weights is None else self.weights.sum())
+
+    def reweighted(self, factors: Array) -> Data:
+        """The same with every weight multiplied by a factor, (n,)."""
+        weights = factors if self.weights is None else self.weights * factors
+        return replace(self, weights=check_weights(weights, self.X.shape[0]))
+
+
+def read_data(estimator: Any, X: Any, sample_weight: Any, *, reset: bool = True) -> Data:
+    """Check X and the weights for a fit; X is not copied unless a note says so."""
+    given = read_matrix(estimator, X, reset=reset)
+    matrix, notes = check_matrix(given)
+    dtype = np.dtype(np.float32 if given.dtype == np.float32 else np.float64)
+    return Data(matrix, check_weights(sample_weight, matrix.shape[0]), dtype, notes)
+
+
+def read_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as an array or sparse matrix of numbers; its features are remembered, or compared."""
+    # In a fit, NaN and infinity show in the rows' norms, which are wanted anyway.
+    checked = check_array(
+        X,
+        accept_sparse=True if reset else ["csr", "csc"],
+        dtype="numeric",
+        ensure_all_finite=not reset,
+        estimator=estimator,
+        input_name="X",
+    )
+    validate_data(estimator, X, reset=reset, skip_check_array=True)
+    return checked
+
+
+def read_targets(estimator: Any, X: Any, y: Any) -> Array:
+    """y as float64, (n,) or (n, t)."""
+    _require(estimator, y)
+    targets: Array = check_array(
+        y, ensure_2d=False, dtype=np.float64, estimator=estimator, input_name="y"
+    )
+    check_consistent_length(X, targets)
+    return targets
+
+
+def read_labels(estimator: Any, X: Any, y: Any) -> NDArray[Any]:
+    """y as labels of any kind, (n,), or a matrix of zeros and ones (n, t) for multilabel data."""
+    _require(estimator, y)
+    labels: NDArray[Any] = check_array(
+        y, ensure_2d=False, dtype=None, estimator=estimator, input_name="y"
+    )
+    if labels.ndim == 1 or labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    check_consistent_length(X, labels)
+    return labels
+
+
+def _require(estimator: Any, y: Any) -> None:
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, "
+            "but the target y is None."
+        )
