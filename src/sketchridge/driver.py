@@ -168,14 +168,12 @@ def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
     An intercept that is off its best value by δ has a gap of δ²/2 of its own.
     """
     assert run.best is not None
-    coef = run.best.evaluation.coef.astype(dtype).astype(np.float64)
+    coef, off = run.problem.rounded(run.best.evaluation.coef, dtype)
     evaluation = run.problem.evaluate(coef)
     gap = certified_gap(run.problem, run.best.curvature, evaluation)
     if run.problem.fit_intercept:
-        intercept = run.problem.intercept(coef)
-        off = np.abs(intercept.astype(dtype).astype(np.float64) - intercept)
-        off += np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
-        gap += 0.5 * off**2
+        off = off + np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
+        gap = gap + 0.5 * off**2
     run.best = Best(evaluation, gap, run.best.curvature)
 
 

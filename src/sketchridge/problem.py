@@ -123,6 +123,7 @@ class RidgeProblem:
         self.Y = Y
         if fit_intercept:
             self._centre_targets()
+        self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
     def _centre_targets(self) -> None:
         present = self.Y[self.weights > 0]
@@ -142,6 +143,7 @@ class RidgeProblem:
         twin.given_lam = lam
         twin.Y = np.ascontiguousarray(self.Y[:, targets])
         twin.target_mean = self.target_mean[targets]
+        twin.target_offset = self.target_offset[targets]
         return twin
 
     @cached_property
@@ -249,21 +251,51 @@ class RidgeProblem:
             return np.zeros(W.shape[1])
         return self.target_mean - self.mean @ W
 
+    def original(self, W: Array) -> Array:
+        """The coefficients of the data's columns, from those that the solvers see (d, t)."""
+        return W
+
+    def start(self, W: Array) -> Array:
+        """What the solvers should start from, for coefficients W (d, t) of the data's columns."""
+        return W
+
+    @property
+    def stretch(self) -> float:
+        """How much longer than a solver's vector (d,) the original coefficients may be."""
+        return 1.0
+
+    def rounded(self, W: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        """The point W (d, t) whose original coefficients are rounded to a narrower type.
+
+        Also how far that puts the unpenalised part of the fit off its best, (t,): the intercept
+        is rounded too.
+        """
+        W = W.astype(dtype).astype(np.float64)
+        if not self.fit_intercept:
+            return W, np.zeros(W.shape[1])
+        best = self.intercept(W)
+        return W, np.abs(best.astype(dtype).astype(np.float64) - best)
+
     def evaluate(self, W: Array) -> Evaluation:
         """Objective and gradient at W (d, t); one pass."""
         self.passes += 1
-        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
-        residual_mean = self.weights @ R
-        if self.mean is not None:
-            gradient = gradient - np.outer(self.mean, residual_mean)
+        R, gradient, residual_mean = self._residual(W)
         squares = self.weights @ R**2
         return Evaluation(
             coef=W,
             objective=0.5 * squares + 0.5 * self.lam * np.sum(W**2, axis=0),
             gradient=gradient + self.lam * W,
             residual_norm=np.sqrt(squares),
-            residual_mean=residual_mean if self.mean is not None else np.zeros(W.shape[1]),
+            residual_mean=residual_mean,
         )
+
+    def _residual(self, W: Array) -> tuple[Array, Array, Array]:
+        """Residuals (n, t), the loss's gradient (d, t), and the residuals' mean if centred (t,)."""
+        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
+        if self.mean is None:
+            return R, gradient, np.zeros(W.shape[1])
+        residual_mean = self.weights @ R
+        return R, gradient - np.outer(self.mean, residual_mean), residual_mean
 
     def null_gradient(self) -> Array:
         """The gradient at w = 0, (d, t); one pass."""
@@ -302,7 +334,7 @@ class RidgeProblem:
         factor, at least √max(n, d), and 4 cover how they add up (checked in exact arithmetic).
         """
         fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
-        size = evaluation.residual_norm + np.abs(self.target_mean) + fitted
+        size = evaluation.residual_norm + self.target_offset + fitted
         bound: Array = 4 * EPSILON * self.rounding_factor * size
         return bound
 

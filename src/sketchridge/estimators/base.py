@@ -16,7 +16,13 @@ from sketchridge.driver import Controls, check_controls
 from sketchridge.estimators import inputs
 from sketchridge.estimators.fitting import Fit, fit_targets
 from sketchridge.estimators.names import translate_solver
-from sketchridge.estimators.penalty import check_alpha, check_scale, to_lam
+from sketchridge.estimators.penalty import (
+    check_alpha,
+    check_feature_penalty,
+    check_scale,
+    to_lam,
+)
+from sketchridge.feature_penalty import FeaturePenaltyProblem
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Record, Status
@@ -40,6 +46,7 @@ class RidgeEstimator(BaseEstimator):
         max_seconds: float | None = None,
         max_memory: float | None = None,
         alpha_scale: str = "sum",
+        feature_penalty: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
@@ -58,6 +65,7 @@ class RidgeEstimator(BaseEstimator):
         self.max_seconds = max_seconds
         self.max_memory = max_memory
         self.alpha_scale = alpha_scale
+        self.feature_penalty = feature_penalty
         self.warm_start = warm_start
         self.random_state = random_state
         self.verbose = verbose
@@ -124,12 +132,19 @@ class RidgeEstimator(BaseEstimator):
         Y, _ = validation.check_targets(y, data.X.shape[0])
         alpha = check_alpha(self.alpha, Y.shape[1])
         lams = to_lam(alpha, self.alpha_scale, data.total_weight)
-        fit_intercept = validation.check_flag("fit_intercept", self.fit_intercept)
-        problem = RidgeProblem(data.X, Y, float(lams[0]), data.weights, fit_intercept)
+        problem = self._problem(data, Y, float(lams[0]))
         start = self._start(problem.d, problem.targets)
         fit = fit_targets(problem, lams, controls, start, [*data.notes, *notes], data.dtype)
         self._keep(fit, np.shape(y), data.dtype)
         return fit
+
+    def _problem(self, data: inputs.Data, Y: Array, lam: float) -> RidgeProblem:
+        """The problem of the targets Y (n, t)."""
+        fit_intercept = validation.check_flag("fit_intercept", self.fit_intercept)
+        penalty = check_feature_penalty(self.feature_penalty, data.X.shape[1])
+        if penalty is None:
+            return RidgeProblem(data.X, Y, lam, data.weights, fit_intercept)
+        return FeaturePenaltyProblem(data.X, Y, lam, penalty, data.weights, fit_intercept)
 
     def _keep(self, fit: Fit, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Set the fitted attributes, in scikit-learn's shapes for y of the given shape."""

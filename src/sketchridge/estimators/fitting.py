@@ -11,12 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.driver import Controls, solve_problem
+from sketchridge.estimators.many_penalties import (
+    EigenCounter,
+    ManyPenalties,
+    decompose,
+    decomposition_pays,
+)
+from sketchridge.feature_penalty import FeaturePenaltyProblem
+from sketchridge.planner import choose
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Plan, Record, Solution, Status
+from sketchridge.solvers import CG, Direct
 from sketchridge.solvers.direct import CholeskyCounter, SingularValuesCounter
 
 Array = NDArray[np.float64]
+
+# Solvers that know X by its products alone, and never read single rows.
+BY_PRODUCTS = ("direct", "cg", "gd", "agd")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +37,9 @@ class Fit:
 
     coef: Array  # (t, d)
     intercept: Array  # (t,)
-    lam: Array  # (t,)
     gap: Array  # (t,) certified
     relative_gap: Array  # (t,)
+    coef_error_bound: Array  # (t,) ‖w − w*‖ is at most this
     passes: Array  # (t,)
     solver: str  # what really solved it
     status: Status  # the worst
@@ -41,12 +53,6 @@ class Fit:
         """Whether each target's certified relative gap is within tol."""
         return self.relative_gap <= self.tol
 
-    @property
-    def coef_error_bound(self) -> Array:
-        """‖w − w*‖ is at most this, (t,): λ/2 ‖w − w*‖² ≤ F(w) − F*."""
-        known = self.lam > 0
-        return np.where(known, np.sqrt(2 * self.gap / np.where(known, self.lam, 1.0)), np.inf)
-
 
 def fit_targets(
     problem: RidgeProblem,
@@ -58,18 +64,36 @@ def fit_targets(
 ) -> Fit:
     """Solve the problem's t targets with penalties `lams` (t,), from `start` (d, t)."""
     began = time.perf_counter()
-    solutions: list[Solution] = []
-    groups = list(_groups(lams))
-    for lam, targets in groups:
-        part = problem.at(lam, targets)
-        first = None if start is None else start[:, targets]
+    controls, reason = _settled(problem, lams, controls)
+    order: list[NDArray[np.intp]] = []
+    fits: list[Fit] = []
+    for lam, targets in _groups(lams):
+        part, passes = problem.at(lam, targets), problem.passes
+        point = None if start is None else part.start(start[:, targets])
         solution = solve_problem(
-            part, controls, False, first, notes or (), began=began, dtype=dtype
+            part, controls, False, point, notes or (), began=began, dtype=dtype
         )
         problem.passes = part.passes
-        solutions.append(solution)
         controls = _with_sketch(controls, solution)
-    return _joined(groups, solutions, lams)
+        order.append(targets)
+        fits.append(_fit_of(part, solution, part.passes - passes, np.dtype(dtype)))
+    return _joined(fits, np.argsort(np.concatenate(order)), reason)
+
+
+def _settled(problem: RidgeProblem, lams: Array, controls: Controls) -> tuple[Controls, str]:
+    """The solver for all groups, and the reason for it."""
+    hardest = problem.at(float(lams.min()))
+    choice = choose(hardest, controls.solver, controls.preconditioner, controls.rank)
+    solver, reason = choice.solver, choice.reason
+    if isinstance(problem, FeaturePenaltyProblem) and solver.name not in BY_PRODUCTS:
+        if controls.solver != "auto":
+            return controls, reason
+        solver = CG()
+        reason = "conjugate gradients, which work with a penalty for every feature as it is"
+    if isinstance(solver, Direct) and decomposition_pays(problem, np.unique(lams).size):
+        solver = ManyPenalties(decompose(problem))
+        reason += "; one eigendecomposition serves all penalties"
+    return replace(controls, solver=solver), reason
 
 
 def _groups(lams: Array) -> Iterator[tuple[float, NDArray[np.intp]]]:
@@ -86,45 +110,62 @@ def _with_sketch(controls: Controls, solution: Solution) -> Controls:
     return replace(controls, preconditioner=solution.preconditioner, rank="auto")
 
 
-def _joined(
-    groups: list[tuple[float, NDArray[np.intp]]], solutions: list[Solution], lams: Array
-) -> Fit:
-    order = np.argsort(np.concatenate([targets for _, targets in groups]))
-
-    def together(attribute: str) -> Array:
-        values: Array = np.concatenate([getattr(s, attribute) for s in solutions])[order]
-        return values
-
-    sizes = [targets.size for _, targets in groups]
-    passes = np.repeat(np.diff([0.0, *(s.passes for s in solutions)]), sizes)[order]
-    severity = list(Status)
+def _fit_of(problem: RidgeProblem, solution: Solution, passes: float, dtype: np.dtype[Any]) -> Fit:
+    """A solution in terms of the data's own columns."""
+    coef = problem.original(solution.coef.T)
+    # What rounding to a narrower type does to unpenalised coefficients, no gap over λ can tell.
+    rounding = float(np.finfo(dtype).eps) * np.linalg.norm(coef, axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bound = problem.stretch * np.sqrt(2 * solution.gap / problem.lam) + rounding
     return Fit(
-        coef=together("coef"),
-        intercept=together("intercept"),
-        lam=lams,
-        gap=together("gap"),
-        relative_gap=together("relative_gap"),
-        passes=passes,
-        solver=_true_name(solutions[-1]),
-        status=max((s.status for s in solutions), key=severity.index),
-        tol=solutions[0].tol,
-        plan=_joined_plan(solutions),
-        history=tuple(record for s in solutions for record in s.history),
-        preconditioner=solutions[-1].preconditioner,
+        coef=np.ascontiguousarray(coef.T),
+        intercept=solution.intercept,
+        gap=solution.gap,
+        relative_gap=solution.relative_gap,
+        coef_error_bound=np.where(problem.lam > 0, bound, np.inf),
+        passes=np.full(solution.gap.shape, passes),
+        solver=_true_name(solution),
+        status=solution.status,
+        tol=solution.tol,
+        plan=solution.plan,
+        history=solution.history,
+        preconditioner=solution.preconditioner,
     )
-
-
-def _joined_plan(solutions: list[Solution]) -> Plan:
-    notes = list(dict.fromkeys(note for s in solutions for note in s.plan.notes))
-    if len(solutions) > 1:
-        notes.append(f"{len(solutions)} different penalties: those of one penalty solved together")
-    return replace(solutions[0].plan, notes=tuple(notes))
 
 
 def _true_name(solution: Solution) -> str:
     """The method that gave the answer: a direct solve says which factorisation it came to."""
+    if isinstance(solution._counter, EigenCounter):
+        return "eigh"
     if isinstance(solution._counter, SingularValuesCounter):
         return "svd"
     if isinstance(solution._counter, CholeskyCounter):
         return "cholesky"
     return solution.plan.solver
+
+
+def _joined(fits: list[Fit], order: NDArray[np.intp], reason: str) -> Fit:
+    """The fits of several groups of targets as one, the targets in their own order."""
+    plan = replace(fits[0].plan, reason=reason)
+    if len(fits) == 1:
+        return replace(fits[0], plan=plan)
+
+    def together(attribute: str) -> Array:
+        values: Array = np.concatenate([getattr(fit, attribute) for fit in fits])[order]
+        return values
+
+    notes = list(dict.fromkeys(note for fit in fits for note in fit.plan.notes))
+    notes.append(f"{len(fits)} different penalties: the targets of each were solved together")
+    severity = list(Status)
+    return replace(
+        fits[-1],
+        coef=together("coef"),
+        intercept=together("intercept"),
+        gap=together("gap"),
+        relative_gap=together("relative_gap"),
+        coef_error_bound=together("coef_error_bound"),
+        passes=together("passes"),
+        status=max((fit.status for fit in fits), key=severity.index),
+        plan=replace(plan, notes=tuple(notes)),
+        history=tuple(record for fit in fits for record in fit.history),
+    )

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.validation import check_number
+from sketchridge.validation import LARGEST, SMALLEST, check_number
 
 Array = NDArray[np.float64]
 SCALES = ("sum", "mean")
+MOST_UNPENALISED = 2000
 
 
 def check_alpha(alpha: Any, targets: int) -> Array:
@@ -33,6 +34,31 @@ def check_scale(alpha_scale: Any) -> str:
             "the sum of squares) or 'mean' (λ, that of half their mean)"
         )
     return str(alpha_scale)
+
+
+def check_feature_penalty(feature_penalty: Any, d: int) -> Array | None:
+    """The multipliers of the penalty, one a feature (d,); None if they are all one."""
+    if feature_penalty is None:
+        return None
+    values = np.asarray(feature_penalty, dtype=np.float64)
+    if values.shape != (d,):
+        raise ValueError(
+            f"feature_penalty has shape {values.shape} and X has {d} columns: give one number ≥ 0 "
+            "for each column, or None"
+        )
+    wrong = np.flatnonzero(~((values == 0) | ((values >= SMALLEST) & (values <= LARGEST))))
+    if wrong.size:
+        raise ValueError(
+            f"feature_penalty[{wrong[0]}] = {values[wrong[0]]:g} is out of range: give 0 (no "
+            f"penalty), or between {SMALLEST:g} and {LARGEST:g}"
+        )
+    unpenalised = int(np.count_nonzero(values == 0))
+    if unpenalised > MOST_UNPENALISED:
+        raise ValueError(
+            f"feature_penalty has {unpenalised} zeros: at most {MOST_UNPENALISED} columns can be "
+            "left unpenalised, for a matrix of that size is factorised; give them a small penalty"
+        )
+    return None if np.all(values == 1.0) else values
 
 
 def to_lam(alpha: Array, alpha_scale: str, total_weight: float) -> Array:
