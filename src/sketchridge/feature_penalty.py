@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 
 # Unpenalised columns are collinear where their correlations' eigenvalues are below this.
 COLLINEAR = 1e-12
+# A column that varies by less than this share of its size is constant, but for rounding.
+CONSTANT = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +243,12 @@ class FeaturePenaltyProblem(RidgeProblem):
         picks[self.columns.free] = self.columns.answer_norm
         return (np.sqrt(norms) + np.sqrt(self.base.squared_norms(None, picks))) ** 2
 
+    def _raw_trace_of(self, raw_squares: Array) -> float:
+        """What `raw_trace` is for columns of X of these mean squares (d,)."""
+        scaled = float(self.columns.factors**2 @ raw_squares)
+        free = float(raw_squares[self.columns.free].sum())
+        return float((np.sqrt(scaled) + self.columns.answer_norm * np.sqrt(free)) ** 2)
+
     @cached_property
     def trace(self) -> float:
         """Trace of C: that of the scaled columns, less what the unpenalised explain of them."""
@@ -300,10 +308,15 @@ class FeaturePenaltyProblem(RidgeProblem):
         return W, np.sqrt(np.maximum(squares, 0.0))
 
 
+def varies(squares: Array, raw_squares: Array) -> NDArray[np.bool_]:
+    """Whether columns (d,) of these mean squares, about the mean and about zero, vary at all."""
+    return squares > CONSTANT**2 * raw_squares
+
+
 def _half_inverse(gram: Array, means: Array) -> Array:
     """T (u, r) with T Tᵀ = gram⁻¹, in the directions where the columns are not collinear."""
     squares = np.maximum(np.diag(gram), 0.0)
-    varying = squares > COLLINEAR * (squares + means**2)
+    varying = varies(squares, squares + means**2)
     inverse_scale = np.where(varying, 1.0 / np.sqrt(np.where(varying, squares, 1.0)), 0.0)
     correlations = inverse_scale[:, None] * gram * inverse_scale
     values, vectors = scipy.linalg.eigh((correlations + correlations.T) / 2)

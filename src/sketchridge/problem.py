@@ -123,6 +123,7 @@ class RidgeProblem:
         self.Y = Y
         if fit_intercept:
             self._centre_targets()
+        self.is_stand_in = False
         self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
     def _centre_targets(self) -> None:
@@ -145,6 +146,22 @@ class RidgeProblem:
         twin.target_mean = self.target_mean[targets]
         twin.target_offset = self.target_offset[targets]
         return twin
+
+    def stands_for(self, raw_squares: Array, rounding_factor: float, offset: Array) -> None:
+        """Let the certificate allow for the rounding of other data, which this stands for.
+
+        `raw_squares` (d,) are the means of its squared entries, `rounding_factor` is that of its
+        sums over rows, and `offset` (t,) was taken off its targets.
+        """
+        self.__dict__["trace"] = self.trace  # of this data, which the next line must not change
+        self.__dict__["raw_trace"] = self._raw_trace_of(raw_squares)
+        self.__dict__["rounding_factor"] = max(self.products.rounding_factor, rounding_factor)
+        self.target_offset = self.target_offset + offset
+        self.is_stand_in = True
+
+    def _raw_trace_of(self, raw_squares: Array) -> float:
+        """What `raw_trace` is for columns of these mean squares (d,)."""
+        return float(raw_squares.sum())
 
     @cached_property
     def mean(self) -> Array | None:
@@ -339,10 +356,19 @@ class RidgeProblem:
         return bound
 
     def rounding(self, evaluation: Evaluation) -> Array:
-        """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
-        penalty = self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        """Bound of the gradient's rounding error, in the Euclidean norm, (t,).
+
+        The residuals' error meets the centred rows, however far the raw ones are from zero. What
+        sums over the raw rows round is in proportion to the residuals: those of the product, of
+        the mean row and of the residuals' mean. Second moments alone never saw the residuals:
+        there the targets take their place.
+        """
         unit = 4 * EPSILON * self.rounding_factor
-        bound: Array = np.sqrt(self.raw_trace) * self.residual_rounding(evaluation) + unit * penalty
+        bound: Array = unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        bound += np.sqrt(self.trace_bounds[1]) * self.residual_rounding(evaluation)
+        size = np.sqrt(2 * self.null_objective) if self.is_stand_in else evaluation.residual_norm
+        if self.fit_intercept or self.is_stand_in:
+            bound += 3 * unit * np.sqrt(self.raw_trace) * size
         return bound
 
 

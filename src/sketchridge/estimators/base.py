@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sketchridge import validation
 from sketchridge.driver import Controls, check_controls
 from sketchridge.estimators import inputs
 from sketchridge.estimators.fitting import Fit, fit_targets
+from sketchridge.estimators.moments import Moments, check_affordable, with_intercept
 from sketchridge.estimators.names import translate_solver
 from sketchridge.estimators.penalty import (
     check_alpha,
@@ -26,6 +28,7 @@ from sketchridge.feature_penalty import FeaturePenaltyProblem
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Record, Status
+from sketchridge.solvers import Direct
 
 Array = NDArray[np.float64]
 
@@ -128,23 +131,64 @@ class RidgeEstimator(BaseEstimator):
 
     def _fit(self, data: inputs.Data, y: Array) -> Fit:
         """Fit the targets y, (n,) or (n, t), and keep what is found."""
+        self.__dict__.pop("_moments", None)  # what chunks of rows left: this is a fit anew
         controls, notes = self._controls()
         Y, _ = validation.check_targets(y, data.X.shape[0])
         alpha = check_alpha(self.alpha, Y.shape[1])
         lams = to_lam(alpha, self.alpha_scale, data.total_weight)
-        problem = self._problem(data, Y, float(lams[0]))
+        fit_intercept = validation.check_flag("fit_intercept", self.fit_intercept)
+        problem = self._problem(data.X, Y, float(lams[0]), data.weights, fit_intercept)
         start = self._start(problem.d, problem.targets)
         fit = fit_targets(problem, lams, controls, start, [*data.notes, *notes], data.dtype)
+        self.sum_of_weights_ = data.total_weight
         self._keep(fit, np.shape(y), data.dtype)
         return fit
 
-    def _problem(self, data: inputs.Data, Y: Array, lam: float) -> RidgeProblem:
-        """The problem of the targets Y (n, t)."""
-        fit_intercept = validation.check_flag("fit_intercept", self.fit_intercept)
-        penalty = check_feature_penalty(self.feature_penalty, data.X.shape[1])
+    def _problem(
+        self, X: Any, Y: Array, lam: float, weights: Array | None, fit_intercept: bool
+    ) -> RidgeProblem:
+        """The problem of the targets Y (n, t), with the features' own penalties if there are."""
+        penalty = check_feature_penalty(self.feature_penalty, X.shape[1])
         if penalty is None:
-            return RidgeProblem(data.X, Y, lam, data.weights, fit_intercept)
-        return FeaturePenaltyProblem(data.X, Y, lam, penalty, data.weights, fit_intercept)
+            return RidgeProblem(X, Y, lam, weights, fit_intercept)
+        return FeaturePenaltyProblem(X, Y, lam, penalty, weights, fit_intercept)
+
+    def _partial_fit(self, data: inputs.Data, y: Array) -> None:
+        """Add rows to those of earlier calls, and fit them all."""
+        controls, notes = self._controls()
+        Y, _ = validation.check_targets(y, data.X.shape[0])
+        moments = self._add_rows(data, Y)
+        lams = to_lam(check_alpha(self.alpha, Y.shape[1]), self.alpha_scale, moments.weight)
+        centred = validation.check_flag("fit_intercept", self.fit_intercept)
+        problem = self._problem(*moments.surrogate(centred), float(lams[0]), None, False)
+        offset = np.abs(moments.target_mean)
+        problem.stands_for(moments.raw_squares, moments.rounding_factor, offset)
+        if not isinstance(controls.solver, Direct):
+            if controls.solver not in ("auto", "direct"):
+                notes.append(f"solver={self.solver!r} is not used: partial_fit is exact")
+            controls = replace(controls, solver="direct", preconditioner="auto", rank="auto")
+        notes.append(f"{moments.rows} rows in {moments.chunks} chunks, by their second moments")
+        fit = fit_targets(problem, lams, controls, None, [*data.notes, *notes], data.dtype)
+        if centred:
+            fit = with_intercept(fit, moments, problem.null_objective, data.dtype)
+        self._moments = moments
+        self.sum_of_weights_ = moments.weight
+        self._keep(fit, np.shape(y), data.dtype)
+        self.n_samples_seen_ = moments.rows
+
+    def _add_rows(self, data: inputs.Data, Y: Array) -> Moments:
+        """The moments of these rows and of all before them."""
+        check_affordable(data.X.shape[1])
+        added = Moments.of(data.X, Y, data.weights)
+        known: Moments | None = getattr(self, "_moments", None)
+        if known is None:
+            return added
+        if known.target_mean.size != Y.shape[1]:
+            raise ValueError(
+                f"y has {Y.shape[1]} target(s), and the rows before had {known.target_mean.size}: "
+                "give the same targets in every call of partial_fit"
+            )
+        return known.merged(added)
 
     def _keep(self, fit: Fit, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Set the fitted attributes, in scikit-learn's shapes for y of the given shape."""
@@ -153,6 +197,7 @@ class RidgeEstimator(BaseEstimator):
         self.coef_ = coef[0] if one else coef
         intercept = fit.intercept.astype(dtype)
         self.intercept_ = (intercept[0] if flat else intercept) if self.fit_intercept else 0.0
+        self.lam_ = fit.lam[0] if flat else fit.lam
         self.gap_ = fit.gap[0] if flat else fit.gap
         self.relative_gap_ = fit.relative_gap[0] if flat else fit.relative_gap
         self.coef_error_bound_ = fit.coef_error_bound[0] if flat else fit.coef_error_bound
@@ -168,8 +213,8 @@ class RidgeEstimator(BaseEstimator):
             return
         which = "" if fit.gap.size == 1 else f" for {missed} of {fit.gap.size} targets"
         advice = fit.status.value.replace("raise lam", "raise alpha")
-        if fit.status is Status.CONVERGED:
-            advice = f"the coefficients are rounded to {self.coef_.dtype}: give X in float64"
+        if fit.status is Status.CONVERGED:  # but for the rounding of the coefficients
+            advice = f"as {self.coef_.dtype} the coefficients are no better: give X in float64"
         warnings.warn(
             f"{type(self).__name__} did not reach tol={fit.tol:g}{which}: the certified relative "
             f"gap is {fit.relative_gap.max():.2g}, that is, the objective is within this share of "
@@ -178,13 +223,34 @@ class RidgeEstimator(BaseEstimator):
             stacklevel=4,
         )
 
+    def _is_first_chunk(self) -> bool:
+        """Whether partial_fit starts here; after fit it cannot, for fit keeps no moments."""
+        first = not hasattr(self, "_moments")
+        if first and hasattr(self, "coef_"):
+            raise ValueError(
+                "partial_fit after fit cannot go on from it: fit does not keep what is needed of "
+                "its rows; give them to partial_fit too, on a new estimator (sklearn.base.clone)"
+            )
+        return first
+
     # -- predicting ----------------------------------------------------------------------------
 
     def _decision(self, X: Any) -> Any:
         """X coefᵀ + intercept."""
         check_is_fitted(self)
-        matrix = inputs.read_matrix(self, X, reset=False)
+        matrix = inputs.read_new_data(self, X)
         return matrix @ self.coef_.T + self.intercept_
+
+    def _to_sklearn(self, kind: Any, **options: Any) -> Any:
+        """A plain scikit-learn estimator of a kind, with this one's coefficients."""
+        check_is_fitted(self)
+        alpha = self.alpha if self.alpha_scale == "sum" else self.lam_ * self.sum_of_weights_
+        plain = kind(alpha=alpha, fit_intercept=self.fit_intercept, copy_X=self.copy_X, **options)
+        names = ("coef_", "intercept_", "n_iter_", "solver_", "n_features_in_", "feature_names_in_")
+        for name in names:
+            if hasattr(self, name):
+                setattr(plain, name, getattr(self, name))
+        return plain
 
 
 def _speaking(callback: Callback | None) -> Callback:

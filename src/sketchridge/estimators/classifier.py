@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import linear_model
 from sklearn.base import ClassifierMixin
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.class_weight import compute_sample_weight
@@ -27,13 +28,20 @@ class ClassesAsTargets(ClassifierMixin):
         return tags
 
     def _read_classes(self, X: Any, y: Any) -> tuple[NDArray[Any], Array]:
-        """The labels as given, checked, and the targets: (n,) for two classes, else (n, t)."""
+        """The labels as given, checked, and their targets."""
         labels = inputs.read_labels(self, X, y)
         check_classification_targets(labels)
-        self._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1)
-        Y = self._label_binarizer.fit_transform(labels).astype(np.float64)
+        self._learn_classes(labels)
+        return labels, self._targets(labels)
+
+    def _learn_classes(self, labels: Any) -> None:
+        self._label_binarizer = LabelBinarizer(pos_label=1, neg_label=-1).fit(labels)
         self.classes_ = self._label_binarizer.classes_
-        return labels, Y
+
+    def _targets(self, labels: NDArray[Any]) -> Array:
+        """−1 and 1, (n, 1) for two classes, else (n, t)."""
+        targets: Array = self._label_binarizer.transform(labels).astype(np.float64)
+        return targets
 
     def decision_function(self, X: Any) -> Any:
         """The scores: (n,) for two classes, else one a class, (n, t)."""
@@ -104,3 +112,42 @@ class RidgeClassifier(ClassesAsTargets, RidgeEstimator):
             data = data.reweighted(compute_sample_weight(self.class_weight, labels))
         self._fit(data, Y)
         return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> RidgeClassifier:
+        """Add rows, and fit all that were given so far.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for `fit`; X with the same columns in every call, at most 5000.
+        classes
+            All classes that there will be; needed in the first call.
+        """
+        first = self._is_first_chunk()
+        if first and classes is None:
+            raise ValueError("classes=None in the first call of partial_fit: give all the classes")
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once, which partial_fit never has: "
+                "give the weights of the classes in a dictionary"
+            )
+        data = inputs.read_data(self, X, sample_weight, reset=first)
+        labels = inputs.read_labels(self, data.X, y)
+        if first:
+            self._learn_classes(np.asarray(classes))
+        unknown = np.setdiff1d(labels, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y has {unknown[0]!r}, which is not among the classes given before")
+        if self.class_weight is not None:
+            data = data.reweighted(compute_sample_weight(self.class_weight, labels))
+        self._partial_fit(data, self._targets(labels))
+        return self
+
+    def to_sklearn(self) -> Any:
+        """A plain fitted `sklearn.linear_model.RidgeClassifier` with the same coefficients."""
+        plain = self._to_sklearn(linear_model.RidgeClassifier, class_weight=self.class_weight)
+        plain.classes_ = self.classes_
+        plain._label_binarizer = self._label_binarizer
+        return plain

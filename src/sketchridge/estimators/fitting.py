@@ -37,6 +37,7 @@ class Fit:
 
     coef: Array  # (t, d)
     intercept: Array  # (t,)
+    lam: Array  # (t,)
     gap: Array  # (t,) certified
     relative_gap: Array  # (t,)
     coef_error_bound: Array  # (t,) ‖w − w*‖ is at most this
@@ -120,6 +121,7 @@ def _fit_of(problem: RidgeProblem, solution: Solution, passes: float, dtype: np.
     return Fit(
         coef=np.ascontiguousarray(coef.T),
         intercept=solution.intercept,
+        lam=np.full(solution.gap.shape, problem.lam),
         gap=solution.gap,
         relative_gap=solution.relative_gap,
         coef_error_bound=np.where(problem.lam > 0, bound, np.inf),
@@ -161,10 +163,12 @@ def _joined(fits: list[Fit], order: NDArray[np.intp], reason: str) -> Fit:
         fits[-1],
         coef=together("coef"),
         intercept=together("intercept"),
+        lam=together("lam"),
         gap=together("gap"),
         relative_gap=together("relative_gap"),
         coef_error_bound=together("coef_error_bound"),
         passes=together("passes"),
+        solver="+".join(dict.fromkeys(fit.solver for fit in fits)),
         status=max((fit.status for fit in fits), key=severity.index),
         plan=replace(plan, notes=tuple(notes)),
         history=tuple(record for fit in fits for record in fit.history),

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import (
-    check_array,
-    check_consistent_length,
-    column_or_1d,
-    validate_data,
-)
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
+from sketchridge.estimators.compatibility import FINITE, remember_features
+from sketchridge.estimators.frames import to_matrix
 from sketchridge.validation import check_matrix, check_weights
 
 Array = NDArray[np.float64]
@@ -41,25 +38,26 @@ class Data:
 
 def read_data(estimator: Any, X: Any, sample_weight: Any, *, reset: bool = True) -> Data:
     """Check X and the weights for a fit; X is not copied unless a note says so."""
-    given = read_matrix(estimator, X, reset=reset)
-    matrix, notes = check_matrix(given)
+    notes: list[str] = []
+    # NaN and infinity will show in the rows' norms, which are wanted anyway.
+    given = _read_numbers(estimator, X, notes, accept_sparse=True, **{FINITE: False})
+    remember_features(estimator, X, reset=reset)
+    matrix, copies = check_matrix(given)
     dtype = np.dtype(np.float32 if given.dtype == np.float32 else np.float64)
-    return Data(matrix, check_weights(sample_weight, matrix.shape[0]), dtype, notes)
+    weights = check_weights(sample_weight, matrix.shape[0])
+    return Data(matrix, weights, dtype, [*notes, *copies])
 
 
-def read_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as an array or sparse matrix of numbers; its features are remembered, or compared."""
-    # In a fit, NaN and infinity show in the rows' norms, which are wanted anyway.
-    checked = check_array(
-        X,
-        accept_sparse=True if reset else ["csr", "csc"],
-        dtype="numeric",
-        ensure_all_finite=not reset,
-        estimator=estimator,
-        input_name="X",
-    )
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return checked
+def read_new_data(estimator: Any, X: Any) -> Any:
+    """X to predict from, as an array, CSR or CSC matrix with the features of the fit."""
+    matrix = _read_numbers(estimator, X, [], accept_sparse=["csr", "csc"])
+    remember_features(estimator, X, reset=False)
+    return matrix
+
+
+def _read_numbers(estimator: Any, X: Any, notes: list[str], **options: Any) -> Any:
+    matrix = to_matrix(X, notes)
+    return check_array(matrix, dtype="numeric", estimator=estimator, input_name="X", **options)
 
 
 def read_targets(estimator: Any, X: Any, y: Any) -> Array:
