@@ -24,7 +24,7 @@ from sketchridge.estimators.penalty import (
     check_scale,
     to_lam,
 )
-from sketchridge.feature_penalty import FeaturePenaltyProblem
+from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Record, Status
@@ -151,7 +151,7 @@ class RidgeEstimator(BaseEstimator):
         penalty = check_feature_penalty(self.feature_penalty, X.shape[1])
         if penalty is None:
             return RidgeProblem(X, Y, lam, weights, fit_intercept)
-        return FeaturePenaltyProblem(X, Y, lam, penalty, weights, fit_intercept)
+        return ImplicitColumns(X, Y, lam, penalty, weights, fit_intercept)
 
     def _partial_fit(self, data: inputs.Data, y: Array) -> None:
         """Add rows to those of earlier calls, and fit them all."""
