@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
+    from sketchridge.estimators import Ridge, RidgeClassifier
     from sketchridge.preconditioner import (
         Diagonal,
         Embedding,
@@ -18,7 +19,19 @@ if TYPE_CHECKING:
         RowSampling,
     )
     from sketchridge.solution import Plan, Record, Solution, Status
-    from sketchridge.solvers import AGD, CG, GD, SVRG, Direct, SketchAndSolve
+    from sketchridge.solvers import (
+        AGD,
+        CG,
+        GD,
+        SAG,
+        SAGA,
+        SDCA,
+        SVRG,
+        AcceleratedSVRG,
+        Direct,
+        Kaczmarz,
+        SketchAndSolve,
+    )
 
 __version__ = "0.1.0"
 
@@ -26,17 +39,24 @@ __all__ = [
     "AGD",
     "CG",
     "GD",
+    "SAG",
+    "SAGA",
+    "SDCA",
     "SVRG",
+    "AcceleratedSVRG",
     "Diagnosis",
     "Diagonal",
     "Direct",
     "Embedding",
     "Exact",
+    "Kaczmarz",
     "Lanczos",
     "NoPreconditioner",
     "Nystrom",
     "Plan",
     "Record",
+    "Ridge",
+    "RidgeClassifier",
     "RowSampling",
     "SketchAndSolve",
     "Solution",
@@ -49,6 +69,7 @@ __all__ = [
 _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
     "sketchridge.driver": ("solve",),
+    "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
     "sketchridge.preconditioner": (
         "Diagonal",
         "Embedding",
@@ -59,7 +80,19 @@ _HOMES = {
         "RowSampling",
     ),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
-    "sketchridge.solvers": ("AGD", "CG", "GD", "SVRG", "Direct", "SketchAndSolve"),
+    "sketchridge.solvers": (
+        "AGD",
+        "CG",
+        "GD",
+        "SAG",
+        "SAGA",
+        "SDCA",
+        "SVRG",
+        "AcceleratedSVRG",
+        "Direct",
+        "Kaczmarz",
+        "SketchAndSolve",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 
