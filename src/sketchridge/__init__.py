@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sketchridge.version import __version__
+
 if TYPE_CHECKING:
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
         SketchAndSolve,
     )
 
-__version__ = "0.1.0"
-
 __all__ = [
     "AGD",
     "CG",
@@ -61,6 +61,7 @@ __all__ = [
     "SketchAndSolve",
     "Solution",
     "Status",
+    "__version__",
     "diagnose",
     "solve",
 ]

@@ -188,7 +188,7 @@ class Run:
     def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
         self.latest = None
-        if self._has_diverged(evaluation):
+        if self._has_diverged(evaluation, advances):
             self.status = Status.DIVERGED
             self._record(evaluation.objective, np.full(self.problem.targets, np.inf), True, event)
             return
@@ -217,10 +217,10 @@ class Run:
             return Status.STAGNATED
         return None
 
-    def _has_diverged(self, evaluation: Evaluation) -> bool:
+    def _has_diverged(self, evaluation: Evaluation, advances: bool) -> bool:
         if not np.all(np.isfinite(evaluation.objective)):
             return True
-        if self.best is None:
+        if self.best is None or advances:
             return False
         largest = np.maximum(self.best.evaluation.objective, self.problem.null_objective)
         return bool(np.any(evaluation.objective > DIVERGED_FACTOR * largest))

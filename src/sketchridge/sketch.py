@@ -126,7 +126,9 @@ def usable_rank(spectrum: Spectrum, lam: float) -> tuple[int, float, tuple[str, 
     top = float(values[0]) if rank else 0.0
     if top + lam > LARGEST_CONDITION * (last + lam):
         rank = max(1, int(np.count_nonzero(top + lam <= LARGEST_CONDITION * (values + lam))))
-        last = float(values[rank - 1])
+        # The smallest that float64 can bear: with the last one kept, what is beyond would be
+        # taken for as strong as it.
+        last = max(last, (top + lam) / LARGEST_CONDITION - lam)
     if rank == values.size:
         return rank, last, ()
     note = (
