@@ -67,7 +67,7 @@ def test_stochastic_solvers_say_why_and_what_to_use(solver, spec):
 @pytest.mark.parametrize("solver", STOCHASTIC)
 def test_stochastic_solvers_refuse_scaled_columns(solver, spec):
     for given in (spec, built(spec)):
-        with pytest.raises(ValueError, match="with scaled columns is not.*scaling=0"):
+        with pytest.raises(ValueError, match=r"with scaled columns is not.*scaling=0"):
             solve(X, Y, LAM, solver, given)
 
 

@@ -313,5 +313,5 @@ def test_sketch_and_solve_refuses_parameters_without_meaning(wrong, error, said)
 
 def test_sketch_and_solve_refuses_more_rows_than_there_are():
     X, y = data("dense", "tall")
-    with pytest.raises(ValueError, match="rows=151 .*150"):
+    with pytest.raises(ValueError, match=r"rows=151 .*150"):
         solve(X, y, 1.0, SketchAndSolve(rows=151))
