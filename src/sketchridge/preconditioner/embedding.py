@@ -148,8 +148,7 @@ class Embedding:
         check_kind(self.kind)
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; rows out of range are refused here."""

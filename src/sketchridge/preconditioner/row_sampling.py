@@ -113,8 +113,7 @@ class RowSampling:
             raise ValueError(f"method={self.method!r} must be 'uniform' or 'leverage'")
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have, at most; rows out of range are refused here."""
