@@ -3,13 +3,16 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
-from sketchridge.solvers.svrg import SVRG, Components
+from sketchridge.solvers import svrg
+from sketchridge.solvers.components import Components
+from sketchridge.solvers.svrg import SVRG, svrg_moves
 from tests import literal
 from tests.problems import centred, decaying, dense_of, make, sparse_rows, with_spectrum
 
@@ -66,9 +69,10 @@ class Epoch:
 
     def move(self, step):
         gradient = self.problem.evaluate(self.start).gradient
-        return self.solver._moves(
-            self.problem, self.components, gradient, self.order, np.array([step])
-        )[:, 0]
+        eta = np.array([step / self.components.smoothness])
+        snapshot = self.solver.snapshot
+        moves = svrg_moves(self.problem, self.components, gradient, self.order, eta, snapshot)
+        return moves[:, 0]
 
     def literal_move(self, step):
         end = EPOCHS[self.solver.regularization](
@@ -168,8 +172,7 @@ def test_a_step_may_forget_everything_before_it(kind, snapshot):
     X = data(kind, 41, 23, np.random.default_rng(6))
     epoch = Epoch(X, 2.0**20, NoPreconditioner(), 61, snapshot=snapshot, intercept=True)
     step = 2.0**-20 * epoch.components.smoothness
-    steps = epoch.components.steps(step / epoch.components.smoothness, 61, snapshot)
-    assert steps.shrink == 0.0
+    assert epoch.shrink(step) == 0.0
     assert epoch.error(step) < 1e-9
 
 
@@ -245,7 +248,6 @@ def test_several_targets_are_as_many_epochs_of_one(kind, regularization):
     rng = np.random.default_rng(12)
     X, Y = data(kind, 41, 23, rng), rng.standard_normal((41, 3))
     start, steps = rng.standard_normal((23, 3)), np.array([0.3, 0.7, 1.1])
-    solver = SVRG(regularization=regularization)
 
     def moves(targets):
         problem = make(X, Y[:, targets], 1e-3, fit_intercept=True)
@@ -253,7 +255,8 @@ def test_several_targets_are_as_many_epochs_of_one(kind, regularization):
         components = Components.of(problem, preconditioner, regularization)
         order = components.draw(np.random.default_rng(1), 90)
         gradient = problem.evaluate(start[:, targets]).gradient
-        return solver._moves(problem, components, gradient, order, steps[targets])
+        eta = steps[targets] / components.smoothness
+        return svrg_moves(problem, components, gradient, order, eta, "average")
 
     together = moves([0, 1, 2])
     for target in range(3):
@@ -284,3 +287,41 @@ def test_the_kernels_give_the_same_numbers_without_the_compiler():
     )
     interpreted = [float.fromhex(number) for number in run.stdout.split()]
     assert np.allclose(interpreted, list(tiny_moves()), rtol=1e-13)
+
+
+# On several threads -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+def test_threads_that_share_the_columns_take_the_literal_steps(
+    monkeypatch, threads, regularization, intercept, snapshot
+):
+    monkeypatch.setattr(svrg, "COLUMNS_A_THREAD", 8)
+    monkeypatch.setattr(svrg, "thread_count", lambda: threads)
+    assert len(svrg.column_bounds(35, threads)) == threads + 1
+    X = data("dense", 41, 35, np.random.default_rng(21))
+    epoch = Epoch(X, 1e-3, Lanczos(rank=4), 203, regularization, snapshot, None, intercept)
+    assert epoch.error(0.7) < 1e-9
+    assert np.array_equal(epoch.move(0.7), epoch.move(0.7))
+
+
+def test_more_epochs_at_once_than_threads_wait_for_each_other_without_end(monkeypatch):
+    monkeypatch.setattr(svrg, "COLUMNS_A_THREAD", 8)
+    monkeypatch.setattr(svrg, "thread_count", lambda: 2)
+    X = data("dense", 41, 35, np.random.default_rng(22))
+    epochs = [Epoch(X, 1e-3, Lanczos(rank=4), 400, seed=seed) for seed in range(8)]
+    alone = [epoch.move(0.7) for epoch in epochs]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda epoch: epoch.move(0.7), epochs, timeout=60))
+    assert all(map(np.array_equal, alone, together))
+
+
+@pytest.mark.parametrize(("d", "threads"), [(5000, 2), (2047, 2), (10**6, 7), (1, 4), (3000, 1)])
+def test_columns_are_parted_on_cache_lines_and_short_rows_are_not(d, threads):
+    bounds = svrg.column_bounds(d, threads)
+    assert bounds[0] == 0 and bounds[-1] == d and np.all(np.diff(bounds) > 0)
+    assert all(bound % 8 == 0 for bound in bounds[:-1])
+    assert len(bounds) - 1 <= max(1, min(threads, d // 1024))

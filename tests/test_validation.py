@@ -12,9 +12,9 @@ from scipy import sparse
 from sketchridge import CG, SVRG, Direct, Exact, Lanczos, NoPreconditioner, Nystrom, driver, solve
 from sketchridge.preconditioner import PRECONDITIONERS
 from sketchridge.products import DenseProducts
-from sketchridge.solvers import SOLVERS
+from sketchridge.solvers import ALLOWED, SOLVERS
 from tests import literal
-from tests.problems import decaying
+from tests.problems import CONVERGING, decaying
 
 N, D = 30, 6
 rng = np.random.default_rng(0)
@@ -225,7 +225,7 @@ BAD_RANKS = [
 
 
 @pytest.mark.parametrize(("rank", "error", "word"), BAD_RANKS)
-@pytest.mark.parametrize("name", [name for name in PRECONDITIONERS if name != "none"])
+@pytest.mark.parametrize("name", ["exact", "lanczos", "nystrom"])
 def test_ranks_out_of_range_are_refused(rank, error, word, name):
     refused(error, f"rank={rank!r}", word, solver="cg", preconditioner=name, rank=rank)
 
@@ -415,7 +415,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("form", USUAL)
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", CONVERGING)
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_what_holds_the_same_numbers_gives_the_same_answer(form, solver):
     solution = solve(*USUAL[form], LAM, solver, tol=1e-14, random_state=0)
@@ -443,7 +443,7 @@ def test_targets_may_be_of_any_real_type(dtype):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (4, 4)])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", CONVERGING)
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_smallest_problems_are_solved(shape, solver, kind, intercept):
@@ -456,8 +456,10 @@ def test_the_smallest_problems_are_solved(shape, solver, kind, intercept):
     np.testing.assert_allclose(solution.coef, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
-@pytest.mark.parametrize("solver", ["cg", "svrg"])
+@pytest.mark.parametrize(
+    ("solver", "preconditioner"),
+    [(solver, preconditioner) for solver in SOLVERS for preconditioner in ALLOWED[solver]],
+)
 @pytest.mark.parametrize("shape", [(N, D), (D, N)])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("intercept", [False, True])

@@ -5,28 +5,63 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sketchridge.version import __version__
+
 if TYPE_CHECKING:
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
-    from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
+    from sketchridge.estimators import Ridge, RidgeClassifier
+    from sketchridge.preconditioner import (
+        Diagonal,
+        Embedding,
+        Exact,
+        Lanczos,
+        NoPreconditioner,
+        Nystrom,
+        RowSampling,
+    )
     from sketchridge.solution import Plan, Record, Solution, Status
-    from sketchridge.solvers import CG, SVRG, Direct
-
-__version__ = "0.1.0"
+    from sketchridge.solvers import (
+        AGD,
+        CG,
+        GD,
+        SAG,
+        SAGA,
+        SDCA,
+        SVRG,
+        AcceleratedSVRG,
+        Direct,
+        Kaczmarz,
+        SketchAndSolve,
+    )
 
 __all__ = [
+    "AGD",
     "CG",
+    "GD",
+    "SAG",
+    "SAGA",
+    "SDCA",
     "SVRG",
+    "AcceleratedSVRG",
     "Diagnosis",
+    "Diagonal",
     "Direct",
+    "Embedding",
     "Exact",
+    "Kaczmarz",
     "Lanczos",
     "NoPreconditioner",
     "Nystrom",
     "Plan",
     "Record",
+    "Ridge",
+    "RidgeClassifier",
+    "RowSampling",
+    "SketchAndSolve",
     "Solution",
     "Status",
+    "__version__",
     "diagnose",
     "solve",
 ]
@@ -35,9 +70,30 @@ __all__ = [
 _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
     "sketchridge.driver": ("solve",),
-    "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
+    "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
+    "sketchridge.preconditioner": (
+        "Diagonal",
+        "Embedding",
+        "Exact",
+        "Lanczos",
+        "NoPreconditioner",
+        "Nystrom",
+        "RowSampling",
+    ),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
-    "sketchridge.solvers": ("CG", "SVRG", "Direct"),
+    "sketchridge.solvers": (
+        "AGD",
+        "CG",
+        "GD",
+        "SAG",
+        "SAGA",
+        "SDCA",
+        "SVRG",
+        "AcceleratedSVRG",
+        "Direct",
+        "Kaczmarz",
+        "SketchAndSolve",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.eigenvalues import Eigenvalues
-from sketchridge.preconditioner import FEW_BLOCKS
+from sketchridge.preconditioner.low_rank import FEW_BLOCKS
 
 Array = NDArray[np.float64]
 

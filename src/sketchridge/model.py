@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge import __version__, validation
+from sketchridge import validation
 from sketchridge.files import atomic_write
 from sketchridge.products import DenseProducts, Products, SparseProducts
 from sketchridge.solution import Plan, Record, Solution, Status
+from sketchridge.version import __version__
 
 Array = NDArray[np.float64]
 

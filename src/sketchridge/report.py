@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sketchridge import __version__, plots
+from sketchridge import plots
 from sketchridge.diagnostics import Diagnosis, PenaltyDiagnosis, some_ranks, spread
 from sketchridge.files import atomic_write
 from sketchridge.model import Model
 from sketchridge.solution import Status
+from sketchridge.version import __version__
 
 SHOWN_COEFFICIENTS = 10
 

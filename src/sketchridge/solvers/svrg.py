@@ -7,25 +7,30 @@ whose every step is multiplied by P⁻¹. The preconditioned data is never forme
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchridge.preconditioner import LowRankPreconditioner
-from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
+from sketchridge.solvers.components import Components, Order, Regularization, grown, memory_of_rows
+from sketchridge.threads import run_together, thread_count
 from sketchridge.validation import check_integer, check_optional
 
 if TYPE_CHECKING:
-    from sketchridge.kernels import Centre, Direction, Steps
+    from sketchridge.kernels import Steps
 
 Snapshot = Literal["average", "last"]
-Regularization = Literal["exact", "sampled"]
 
 # In units of 1/β̂. Averaged snapshots bear about 1.5; the last iterate diverges from about 1 on.
 BOLD_STEPS: dict[Snapshot, float] = {"average": 1.5, "last": 0.5}
 BACK_OFF = 0.5
+# Threads meet after every four rows, which takes as long as to read a few hundred numbers.
+COLUMNS_A_THREAD = 1024
+PER_CACHE_LINE = 8  # numbers of 8 bytes
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class SVRG:
     regularization: Regularization = "exact"
     name: ClassVar[str] = "svrg"
     summary: ClassVar[str] = "variance-reduced stochastic gradient, the paper's method"
+    cost: ClassVar[str] = "two passes an epoch (sparse: three), O(nnz(x_i) + k) a step"
+    use_when: ClassVar[str] = "κ̃ is below n and a moderate accuracy will do"
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "lanczos"
 
@@ -66,10 +73,8 @@ class SVRG:
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The rows' coordinates in the preconditioner's basis, and a copy of Fortran rows."""
-        components = problem.n + (problem.d if self.regularization == "sampled" else 0)
-        dense_columns = isinstance(problem.X, np.ndarray) and not problem.X.flags.c_contiguous
-        copy = problem.X.nbytes // 8 if dense_columns else 0
-        return components * (rank + 6) + copy
+        sampled = problem.d if self.regularization == "sampled" else 0
+        return memory_of_rows(problem, rank, problem.n + sampled)
 
     def iterates(
         self,
@@ -86,12 +91,19 @@ class SVRG:
         yield Iterate(snapshot.coef, evaluation=snapshot)
         while True:
             order = components.draw(rng, length)
-            coef = snapshot.coef + self._moves(problem, components, snapshot.gradient, order, steps)
+            coef = snapshot.coef + svrg_moves(
+                problem,
+                components,
+                snapshot.gradient,
+                order,
+                steps / components.smoothness,
+                self.snapshot,
+            )
             problem.passes += length / problem.n
             latest = problem.evaluate(coef)
             event = None
             if self.step is None:
-                grew = _grew(latest, snapshot, problem.null_objective)
+                grew = grown(latest, snapshot, problem.null_objective)
                 if grew.any():
                     event = f"objective grew: back to the best snapshot, step {steps[grew].min():g}"
                     steps = np.where(grew, steps * BACK_OFF, steps)
@@ -100,136 +112,98 @@ class SVRG:
             snapshot = latest
             yield Iterate(snapshot.coef, evaluation=snapshot, event=event)
 
-    def _moves(
-        self,
-        problem: RidgeProblem,
-        components: Components,
-        gradients: Array,
-        order: NDArray[np.int64],
-        steps: Array,
-    ) -> Array:
-        """The snapshot's move (d, t): one epoch for every target, on the same rows."""
-        from sketchridge import kernels
 
-        moves = np.empty_like(gradients)
-        for target, gradient in enumerate(gradients.T):
-            point, basis_point = kernels.svrg_epoch(
-                problem.rows,
-                order,
-                components.scales,
-                components.coordinates,
-                components.centre,
-                components.direction(problem, np.ascontiguousarray(gradient)),
-                components.steps(steps[target] / components.smoothness, order.size, self.snapshot),
-            )
-            moves[:, target] = point + components.preconditioner.basis @ basis_point
-        return moves
+def svrg_moves(
+    problem: RidgeProblem,
+    components: Components,
+    gradients: Array,
+    order: Order,
+    steps: Array,
+    snapshot: Snapshot,
+    proximity: float = 0.0,
+) -> Array:
+    """The snapshot's move (d, t): one epoch for every target, on the same rows.
 
-
-@dataclass(frozen=True, eq=False)
-class Components:
-    """The functions whose mean is F: how they are sampled, and how the kernel sees them."""
-
-    preconditioner: LowRankPreconditioner
-    coordinates: Array  # (n, k) rows times U; (n + d, k), U below, when the regulariser is sampled
-    probabilities: Array  # (N,) p_i
-    scales: Array  # (N,) a component's weight over its probability
-    smoothness: float  # β̂
-    shrinking: float  # the λ that every step applies: λ, or 0 when the regulariser is sampled
-    centre: Centre
-    threshold: Array  # alias table
-    alias: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls,
-        problem: RidgeProblem,
-        preconditioner: LowRankPreconditioner,
-        regularization: Regularization,
-    ) -> Components:
-        """Sampling by smoothness: p_i ∝ β_i."""
-        from sketchridge import kernels
-
-        coordinates = problem.multiply(preconditioner.basis)
-        forms = preconditioner.quadratic_forms(problem.squared_norms, coordinates)
-        weights, smoothness = problem.weights, forms
-        if regularization == "sampled":
-            coordinates = np.concatenate([coordinates, preconditioner.basis])
-            weights = np.concatenate([weights, np.full(problem.d, problem.lam)])
-            smoothness = np.concatenate([forms, preconditioner.inverse_diagonal()])
-        shares = weights * smoothness
-        total = float(shares.sum())
-        if total == 0.0:  # no row to learn from: any sampling will do
-            shares, total = np.ones_like(shares), float(shares.size)
-        probabilities = shares / total
-        sampled = probabilities > 0
-        scales = np.zeros_like(weights)
-        scales[sampled] = weights[sampled] / probabilities[sampled]
-        exact = regularization == "exact"
-        mean = np.zeros(0) if problem.mean is None else problem.mean
-        centre = kernels.Centre(mean, problem.mean_products, float(mean @ mean))
-        threshold, alias = kernels.alias_table(probabilities)
-        return cls(
-            preconditioner,
-            coordinates,
-            probabilities,
-            scales,
-            # Without λa the exact regulariser would diverge at large λ.
-            total + (problem.lam * preconditioner.outside if exact else 0.0),
-            problem.lam if exact else 0.0,
-            centre,
-            threshold,
-            alias,
+    Steps (t,) are absolute. With a proximity κ the objective has κ/2 ‖w − w₀‖² in P's metric
+    besides, and the gradients (d, t) are those of the sum.
+    """
+    moves = np.empty_like(gradients)
+    for target, gradient in enumerate(gradients.T):
+        scalars = _epoch_steps(components, steps[target], order.size, snapshot, proximity)
+        moves[:, target] = _one_move(
+            problem, components, np.ascontiguousarray(gradient), order, scalars
         )
+    return moves
 
-    def draw(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """`count` components by their probabilities, from the alias table."""
-        drawn = rng.integers(self.alias.size, size=count)
-        rejected = rng.random(count) >= self.threshold[drawn]
-        drawn[rejected] = self.alias[drawn[rejected]]
-        return drawn
 
-    def direction(self, problem: RidgeProblem, gradient: Array) -> Direction:
-        """The gradient with the products that the kernel needs; a pass for sparse rows."""
-        from sketchridge import kernels
+def _one_move(
+    problem: RidgeProblem, components: Components, gradient: Array, order: Order, steps: Steps
+) -> Array:
+    """The move of one target, (d,); the threads share the columns of dense rows."""
+    from sketchridge import kernels
 
-        lazy = isinstance(problem.rows, kernels.CSR)
-        products = problem.multiply(gradient[:, None])[:, 0] if lazy else np.zeros(0)
-        mean = self.centre.mean
-        return kernels.Direction(
-            gradient,
-            self.preconditioner.basis.T @ gradient,
-            products,
-            float(mean @ gradient) if mean.size else 0.0,
+    rows, d = problem.rows, problem.d
+    direction = components.direction(problem, gradient)
+    state = kernels.make_pair(rows, np.zeros(d), np.zeros(d))
+    dense = isinstance(rows, np.ndarray)
+    bounds = column_bounds(d, thread_count()) if dense else [0, d]
+    parts = len(bounds) - 1
+    mail = np.zeros((2, parts, kernels.SUMS))
+    posted = np.zeros((parts, kernels.PER_CACHE_LINE), dtype=np.int64)
+    tasks = [
+        partial(
+            kernels.svrg_epoch,
+            rows,
+            order,
+            components.scales,
+            components.coordinates,
+            components.centre,
+            direction,
+            steps,
+            kernels.Channel(part, start, stop, mail, posted),
+            state,
         )
-
-    def steps(self, step: float, length: int, snapshot: Snapshot) -> Steps:
-        """The scalars of an epoch with absolute step η.
-
-        A row enters s with −ηaδ and is shrunk by ρ at every later step: its weight in the average
-        of m iterates is Σ_{j ≤ m−t} ρ^j / m, and in the last iterate ρ^{m−t}.
-        """
-        from sketchridge import kernels
-
-        shrink = 1.0 - step * self.preconditioner.outside * self.shrinking
-        powers: Array = np.float64(shrink) ** np.arange(length)
-        if snapshot == "average":
-            row_weights: Array = np.cumsum(powers)[::-1] / length
-            basis_weights = np.full(length, 1.0 / length)
-        else:
-            row_weights, basis_weights = powers[::-1].copy(), np.zeros(length)
-            basis_weights[-1] = 1.0
-        inside = step * self.preconditioner.inside
-        return kernels.Steps(
-            shrink,
-            step * self.preconditioner.outside,
-            inside,
-            1.0 - inside * self.shrinking,
-            row_weights,
-            basis_weights,
-        )
+        for part, (start, stop) in enumerate(pairwise(bounds))
+    ]
+    basis_point: Array = run_together(tasks)[0]
+    inside: Array = components.preconditioner.basis @ basis_point
+    return kernels.split_pair(rows, state)[1] + inside
 
 
-def _grew(latest: Evaluation, best: Evaluation, null_objective: Array) -> NDArray[np.bool_]:
-    """Whether each target's objective grew by more than rounding (or is no number)."""
-    return ~(latest.objective <= best.objective + 64 * EPSILON * null_objective)
+def column_bounds(d: int, threads: int) -> list[int]:
+    """Where to part d columns among threads that wait for each other: none for short rows.
+
+    The cut depends on nothing but d and the number of threads, so that the answer does.
+    """
+    parts = max(1, min(threads, d // COLUMNS_A_THREAD))
+    return [d * part // parts // PER_CACHE_LINE * PER_CACHE_LINE for part in range(parts)] + [d]
+
+
+def _epoch_steps(
+    components: Components, step: float, length: int, snapshot: Snapshot, proximity: float
+) -> Steps:
+    """The scalars of an epoch with absolute step η.
+
+    A row enters s with −ηaδ and is shrunk by ρ at every later step: its weight in the average
+    of m iterates is Σ_{j ≤ m−t} ρ^j / m, and in the last iterate ρ^{m−t}.
+    """
+    from sketchridge import kernels
+
+    outside = components.preconditioner.outside
+    shrink = 1.0 - step * (outside * components.shrinking + proximity)
+    powers: Array = np.float64(shrink) ** np.arange(length)
+    if snapshot == "average":
+        row_weights: Array = np.cumsum(powers)[::-1] / length
+        basis_weights = np.full(length, 1.0 / length)
+    else:
+        row_weights, basis_weights = powers[::-1].copy(), np.zeros(length)
+        basis_weights[-1] = 1.0
+    inside = step * components.preconditioner.inside
+    return kernels.Steps(
+        shrink,
+        step * outside,
+        inside,
+        1.0 - inside * components.shrinking - step * proximity,
+        row_weights,
+        basis_weights,
+    )

@@ -1,0 +1,20 @@
+"""The scikit-learn face: Ridge and RidgeClassifier.
+
+This is the only place where scikit-learn's alpha meets the engine's λ (alpha = W·λ, with W the
+sum of the weights).
+"""
+
+from __future__ import annotations
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "the estimators need scikit-learn, which is not installed: "
+        "pip install 'sketchridge[sklearn]'; sketchridge.solve works without it"
+    ) from error
+
+from sketchridge.estimators.classifier import RidgeClassifier
+from sketchridge.estimators.ridge import Ridge
+
+__all__ = ["Ridge", "RidgeClassifier"]
