@@ -41,6 +41,11 @@ class Candidate:
     passes: float
     cost: float  # in passes with one vector, the sketch included
 
+    @property
+    def time(self) -> str:
+        """The cost in words."""
+        return f"the time of {_about(self.cost)} passes"
+
     def __str__(self) -> str:
         if self.preconditioner == "none":
             return self.solver
@@ -64,13 +69,14 @@ class Advice:
         return self.best.rank
 
     @property
+    def others(self) -> str:
+        """What it was weighed against, in words."""
+        return ", ".join(f"{other} ({_about(other.cost)})" for other in self.candidates[1:])
+
+    @property
     def reason(self) -> str:
         """Why, in words."""
-        others = "; ".join(f"{other}: {_about(other.cost)}" for other in self.candidates[1:])
-        return (
-            f"it takes about the time of {_about(self.best.cost)} passes over the data, the sketch "
-            f"included (the others: {others})"
-        )
+        return f"it takes about {self.best.time}, the sketch included; the others {self.others}"
 
     def __str__(self) -> str:
         return f"{self.best}: {self.reason}"

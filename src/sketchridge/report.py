@@ -309,7 +309,11 @@ def _penalty_section(found: Diagnosis) -> Section:
     )
     return Section(
         "What each λ means",
-        ["The advice is the cheapest by a simple model of the time, whose estimates these are."],
+        [
+            "The advice is the cheapest by a simple model of the time, whose estimates these are. "
+            "The effective dimension is Σ λᵢ/(λᵢ + λ); the share explained, where y is known, is "
+            "that of F(0) which the solution will explain."
+        ],
         figures=[Picture(panel, "condition numbers", caption)],
         tables=[Table(header, [_penalty_row(penalty) for penalty in found.penalties])],
     )

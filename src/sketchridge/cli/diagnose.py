@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +80,7 @@ def diagnose(
     sample_weight = read_weights(weights)
     dataset = read_data(data, target, format, folder)
     rows = dataset.X.shape[0]
-    with err.status("sketching") if err.is_terminal else nullcontext():
+    with _live() as progress:
         found = diagnostics.diagnose(
             dataset.X,
             [penalty.value(rows) for penalty in penalties] or None,
@@ -93,6 +94,7 @@ def diagnose(
             method=method,  # type: ignore[arg-type]
             max_memory=parse_bytes(max_memory) or 0.0,
             random_state=seed,
+            progress=progress,
         )
     if plot is not None:
         from sketchridge import plots
@@ -109,6 +111,16 @@ def diagnose(
     for path in (plot, report):
         if path is not None:
             out.print(f"written: {path}", markup=False)
+
+
+@contextmanager
+def _live() -> Iterator[Callable[[str], None]]:
+    """Show what is under way: a spinner on a terminal, a line in a log."""
+    if not err.is_terminal:
+        yield lambda sentence: err.print(sentence, markup=False)
+        return
+    with err.status("reading the rows") as status:
+        yield status.update
 
 
 def _check_files(plot: Path | None, report: Path | None, force: bool) -> None:

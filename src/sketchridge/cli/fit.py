@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -96,7 +97,9 @@ def fit(
     dataset = read_data(data, target, format, folder)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
-    value = penalty.value(dataset.X.shape[0])
+    rows, columns = dataset.X.shape
+    err.print(f"{dataset.name}: {rows} rows × {columns} columns", markup=False)
+    value = penalty.value(rows)
     _load_kernels(dataset.X)
     with SolveProgress(err, tol) as progress:
         solution = solve(
@@ -117,8 +120,9 @@ def fit(
             random_state=seed,
             callback=progress,
         )
+    plan = replace(solution.plan, notes=(*dataset.notes, *solution.plan.notes))
     model = Model.of(
-        solution,
+        replace(solution, plan=plan),
         value,
         fit_intercept=intercept,
         scale_rows=scale_rows,
