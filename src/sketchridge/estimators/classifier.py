@@ -126,7 +126,8 @@ class RidgeClassifier(ClassesAsTargets, RidgeEstimator):
             All classes that there will be; needed in the first call.
         """
         first = self._is_first_chunk()
-        if first and classes is None:
+        classes = getattr(self, "classes_", None) if classes is None else classes
+        if classes is None:
             raise ValueError("classes=None in the first call of partial_fit: give all the classes")
         if self.class_weight == "balanced":
             raise ValueError(
