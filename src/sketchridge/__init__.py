@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sketchridge.driver import solve
     from sketchridge.estimators import Ridge, RidgeClassifier
+    from sketchridge.path import RidgePath, ridge_path
     from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
     from sketchridge.solution import Plan, Record, Solution, Status
     from sketchridge.solvers import CG, SVRG, Direct
@@ -26,8 +27,10 @@ __all__ = [
     "Record",
     "Ridge",
     "RidgeClassifier",
+    "RidgePath",
     "Solution",
     "Status",
+    "ridge_path",
     "solve",
 ]
 
@@ -35,6 +38,7 @@ __all__ = [
 _HOMES = {
     "sketchridge.driver": ("solve",),
     "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
+    "sketchridge.path": ("RidgePath", "ridge_path"),
     "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
     "sketchridge.solvers": ("CG", "SVRG", "Direct"),
