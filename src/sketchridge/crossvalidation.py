@@ -123,7 +123,7 @@ class SharedGram:
         else:
             C = self.matrix - second_moment(whole.X, changed, whole.weights, whole.mean)
             C /= mass
-            scale = 2 * whole.raw_trace / mass - fold.raw_trace
+            scale = 4 * whole.raw_trace / mass  # two sums, their difference, and the centring
         if whole.mean is not None and fold.mean is not None:
             shift = fold.mean - whole.mean
             C -= np.outer(shift, shift)

@@ -28,7 +28,7 @@ from sketchridge.threads import single_threaded_blas
 Array = NDArray[np.float64]
 
 # So many columns are evaluated together: a read of X serves them all, and memory stays bounded.
-COLUMNS = 32
+COLUMNS = 16
 # Targets that share a Krylov space: more would spend more on orthogonality than on products.
 TARGETS_TOGETHER = 16
 LARGEST_SPACE = 1500
@@ -141,15 +141,21 @@ class Tracer:
     # -- by a decomposition ------------------------------------------------------------------
 
     def _decompose(self) -> None:
-        """Decompose once; a λ that drowns in rounding is left to the direct solver."""
-        singular = np.array([is_singular(self.problem, lam) for lam in self.lams])
-        regular = np.flatnonzero(~singular)
+        """Decompose once; a λ that drowns in rounding is left to the direct solver.
+
+        A decomposition that was made from another's matrix may have lost digits to it: what it
+        does not certify is left to the direct solver too.
+        """
+        shared = self.decomposition is not None
+        left = np.array([is_singular(self.problem, lam) for lam in self.lams])
         with np.errstate(over="ignore", invalid="ignore"), threads_for(self.problem, COLUMNS):
-            if regular.size and self.decomposition is None:
+            if not shared and not left.all():
                 self.decomposition = decompose(self.problem)
-            for part in _parts(regular, self.problem.targets):
+            for part in _parts(np.flatnonzero(~left), self.problem.targets):
                 self._settle_decomposed(part)
-        self._follow(np.flatnonzero(singular), replace(self.controls, solver="direct"))
+        if shared:
+            left |= ~self.converged.all(axis=1)
+        self._follow(np.flatnonzero(left), replace(self.controls, solver="direct"))
 
     def _settle_decomposed(self, part: NDArray[np.intp]) -> None:
         """Take the solutions of some λ from the decomposition, and refine them where it pays."""
