@@ -686,15 +686,16 @@ def csr_normal_vector(
     weights: Array,
     start: int,
     stop: int,
+    every: bool,
     residual: Array,
     product: Array,
 ) -> None:
     """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range.
 
-    A row of weight zero (one that a fold holds out) is not read, and its residual is 0.
+    Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
     """
     for i in range(start, stop):
-        if weights[i] == 0.0:
+        if weights[i] == 0.0 and not every:
             residual[i] = 0.0
             continue
         residual[i] = _csr_dot(rows, i, v) - shifts[i]
