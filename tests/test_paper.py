@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
 from sketchridge.sketch import paper_blocks
-from sketchridge.solvers.svrg import Components
+from sketchridge.solvers.components import Components
 from tests import literal
 from tests.problems import (
     correlation_factor,

@@ -5,7 +5,8 @@ import pytest
 
 from sketchridge import kernels
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
-from sketchridge.solvers.svrg import SVRG, Components
+from sketchridge.solvers.components import Components
+from sketchridge.solvers.svrg import svrg_moves
 from tests import literal
 from tests.problems import centred, decaying, make, sparse_rows, with_spectrum
 
@@ -72,18 +73,19 @@ def test_the_mean_of_a_step_is_the_step_along_the_gradient(
     rng = np.random.default_rng(2)
     preconditioner = spec.build(problem, rng)
     components = Components.of(problem, preconditioner, regularization)
-    solver = SVRG(snapshot="last", regularization=regularization)
+    eta = 0.8 / components.smoothness
     snapshot = rng.standard_normal((problem.d, 1))
     gradient = problem.evaluate(snapshot).gradient
     first = components.draw(rng, earlier)
 
     def after(order):
-        moves = solver._moves(problem, components, gradient, np.asarray(order), np.array([0.8]))
+        order = np.asarray(order)
+        moves = svrg_moves(problem, components, gradient, order, np.array([eta]), "last")
         return snapshot[:, 0] + moves[:, 0]
 
     p = components.probabilities
     mean = sum(p[i] * after([*first, i]) for i in np.flatnonzero(p))
-    w, eta = after(first), 0.8 / components.smoothness
+    w = after(first)
     slope = literal.gradient(X, y, LAM, w, problem.weights)
     P = preconditioner.power(np.eye(problem.d), 1.0)
     assert np.allclose(mean - w, -eta * np.linalg.solve(P, slope), rtol=1e-9, atol=1e-12)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
-from sketchridge.solvers.svrg import SVRG, Components
+from sketchridge.solvers.components import Components
+from sketchridge.solvers.svrg import SVRG, svrg_moves
 from tests import literal
 from tests.problems import centred, decaying, dense_of, make, sparse_rows, with_spectrum
 
@@ -66,9 +67,10 @@ class Epoch:
 
     def move(self, step):
         gradient = self.problem.evaluate(self.start).gradient
-        return self.solver._moves(
-            self.problem, self.components, gradient, self.order, np.array([step])
-        )[:, 0]
+        eta = np.array([step / self.components.smoothness])
+        snapshot = self.solver.snapshot
+        moves = svrg_moves(self.problem, self.components, gradient, self.order, eta, snapshot)
+        return moves[:, 0]
 
     def literal_move(self, step):
         end = EPOCHS[self.solver.regularization](
@@ -168,8 +170,7 @@ def test_a_step_may_forget_everything_before_it(kind, snapshot):
     X = data(kind, 41, 23, np.random.default_rng(6))
     epoch = Epoch(X, 2.0**20, NoPreconditioner(), 61, snapshot=snapshot, intercept=True)
     step = 2.0**-20 * epoch.components.smoothness
-    steps = epoch.components.steps(step / epoch.components.smoothness, 61, snapshot)
-    assert steps.shrink == 0.0
+    assert epoch.shrink(step) == 0.0
     assert epoch.error(step) < 1e-9
 
 
@@ -245,7 +246,6 @@ def test_several_targets_are_as_many_epochs_of_one(kind, regularization):
     rng = np.random.default_rng(12)
     X, Y = data(kind, 41, 23, rng), rng.standard_normal((41, 3))
     start, steps = rng.standard_normal((23, 3)), np.array([0.3, 0.7, 1.1])
-    solver = SVRG(regularization=regularization)
 
     def moves(targets):
         problem = make(X, Y[:, targets], 1e-3, fit_intercept=True)
@@ -253,7 +253,8 @@ def test_several_targets_are_as_many_epochs_of_one(kind, regularization):
         components = Components.of(problem, preconditioner, regularization)
         order = components.draw(np.random.default_rng(1), 90)
         gradient = problem.evaluate(start[:, targets]).gradient
-        return solver._moves(problem, components, gradient, order, steps[targets])
+        eta = steps[targets] / components.smoothness
+        return svrg_moves(problem, components, gradient, order, eta, "average")
 
     together = moves([0, 1, 2])
     for target in range(3):

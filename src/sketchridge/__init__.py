@@ -9,16 +9,28 @@ if TYPE_CHECKING:
     from sketchridge.driver import solve
     from sketchridge.estimators import Ridge, RidgeClassifier
     from sketchridge.path import RidgePath, ridge_path
-    from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner, Nystrom
+    from sketchridge.preconditioner import (
+        Diagonal,
+        Embedding,
+        Exact,
+        Lanczos,
+        NoPreconditioner,
+        Nystrom,
+        RowSampling,
+    )
     from sketchridge.solution import Plan, Record, Solution, Status
-    from sketchridge.solvers import CG, SVRG, Direct
+    from sketchridge.solvers import AGD, CG, GD, SVRG, Direct, SketchAndSolve
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AGD",
     "CG",
+    "GD",
     "SVRG",
+    "Diagonal",
     "Direct",
+    "Embedding",
     "Exact",
     "Lanczos",
     "NoPreconditioner",
@@ -28,6 +40,8 @@ __all__ = [
     "Ridge",
     "RidgeClassifier",
     "RidgePath",
+    "RowSampling",
+    "SketchAndSolve",
     "Solution",
     "Status",
     "ridge_path",
@@ -39,9 +53,17 @@ _HOMES = {
     "sketchridge.driver": ("solve",),
     "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
     "sketchridge.path": ("RidgePath", "ridge_path"),
-    "sketchridge.preconditioner": ("Exact", "Lanczos", "NoPreconditioner", "Nystrom"),
+    "sketchridge.preconditioner": (
+        "Diagonal",
+        "Embedding",
+        "Exact",
+        "Lanczos",
+        "NoPreconditioner",
+        "Nystrom",
+        "RowSampling",
+    ),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
-    "sketchridge.solvers": ("CG", "SVRG", "Direct"),
+    "sketchridge.solvers": ("AGD", "CG", "GD", "SVRG", "Direct", "SketchAndSolve"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

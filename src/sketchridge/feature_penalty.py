@@ -10,7 +10,7 @@ copied nor made dense. The objective at v is the original one at its w, so the c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -139,136 +139,12 @@ class MappedMatrix:
 
 
 class FeaturePenaltyProblem(RidgeProblem):
-    """A ridge problem whose features have penalties of their own."""
+    """A ridge problem whose features have penalties of their own, in the solvers' terms v."""
 
-    def __init__(
-        self,
-        X: Any,
-        Y: Array,
-        lam: float,
-        feature_penalty: Array,
-        sample_weight: Array | None = None,
-        fit_intercept: bool = False,
-    ) -> None:
-        super().__init__(X, Y, lam, sample_weight, fit_intercept)
-        self.base_mean = self.mean  # of X; from here on `mean` is that of X M
-        self.base = self.products
-        penalised = feature_penalty > 0
-        factors = np.zeros(self.d)
-        factors[penalised] = feature_penalty[penalised] ** -0.5
-        free = np.flatnonzero(~penalised)
-        self.half_inverse = np.zeros((0, 0))  # T (u, r): T Tᵀ = (E ᵀC E)⁻¹
-        self.free_coef = np.zeros((0, self.targets))  # the best of the targets alone, (u, t)
-        answers, self.free_trace = np.zeros((0, self.d)), 0.0
-        self.nothing_fitted = self.null_objective  # all coefficients 0, unpenalised ones too
-        if free.size:
-            answers = self._project(factors, free)
-            # Whatever they explain, they explain; with or without an intercept.
-            self.fit_intercept = True
-        self.columns = ColumnMap(factors, free, answers)
-        self.products = MappedProducts(self.base, self.columns, self.base_mean)
-        self.X = MappedMatrix(X, self.columns)
-        if self.base_mean is not None:
-            self.__dict__["mean"] = self.columns.transpose(self.base_mean[:, None])[:, 0]
-
-    def _project(self, factors: Array, free: NDArray[np.intp]) -> Array:
-        """Project the unpenalised columns out of the targets; A (u, d), how they answer to v."""
-        picked = np.zeros((self.d, free.size))
-        picked[free, np.arange(free.size)] = 1.0
-        products = self.gram(picked)  # C E
-        self.free_gram = products[free]
-        means = np.zeros(free.size) if self.mean is None else self.mean[free]
-        self.half_inverse = _half_inverse(self.free_gram, means)
-        if self.half_inverse.shape[1] < free.size:
-            self.notes.append(
-                f"of {free.size} unpenalised columns, {free.size - self.half_inverse.shape[1]} "
-                "are constant or depend on the others: of their coefficients those of the "
-                "smallest norm (of standardised columns) are taken"
-            )
-        cross = products.T * factors
-        answers = self._regress(-cross)
-        answers += self._regress(-cross - self.free_gram @ answers)  # refined
-        self.free_trace = float(np.sum(-cross * answers))
-        self._project_targets(picked, free)
-        return answers
-
-    def _regress(self, right: Array) -> Array:
-        """(EᵀCE)⁻¹ right, (u, k)."""
-        return self.half_inverse @ (self.half_inverse.T @ right)
-
-    def _project_targets(self, picked: Array, free: NDArray[np.intp]) -> None:
-        self.free_coef = np.zeros((free.size, self.targets))
-        for _ in range(2):  # the second round refines
-            change = self._regress(-self.null_gradient()[free])
-            self.free_coef += change
-            self.Y = self.Y - self.multiply(picked @ change)
-        explained = np.sum(self.free_coef * (self.free_gram @ self.free_coef), axis=0)
-        self.target_offset = self.target_offset + np.sqrt(np.maximum(explained, 0.0))
-
-    def at(self, lam: float, targets: Any = slice(None)) -> FeaturePenaltyProblem:
-        """The same data with another λ and some of the targets."""
-        twin = super().at(lam, targets)
-        assert isinstance(twin, FeaturePenaltyProblem)
-        twin.free_coef = self.free_coef[:, targets]
-        twin.nothing_fitted = twin.null_objective = self.nothing_fitted[targets]
-        return twin
-
-    @cached_property
-    def rows(self) -> Any:
-        """X M as the stochastic kernels take it: a copy, and only where M is diagonal."""
-        if self.columns.free.size:
-            raise ValueError(
-                "feature_penalty has zeros, and a solver that reads single rows cannot project "
-                "the unpenalised columns out: use solver='cg' or 'direct'"
-            )
-        from sketchridge import kernels
-
-        X, factors = self.X.X, self.columns.factors.astype(self.X.X.dtype)
-        dense = isinstance(X, np.ndarray)
-        copied = np.multiply(X, factors, order="C") if dense else X.data * factors[X.indices]
-        self.notes.append(
-            f"feature_penalty: the columns are scaled in a copy of X ({copied.nbytes / 1e6:.1f} "
-            "MB), for this solver reads single rows"
-        )
-        return copied if dense else kernels.CSR(copied, X.indices, X.indptr)
-
-    @cached_property
-    def raw_squared_norms(self) -> Array:
-        """(‖x_i ∘ γ^(−½)‖ + ‖A‖ ‖x_iE‖)², (n,): what products with X M may cancel from."""
-        self.passes += 1
-        norms = self.products.squared_norms()
-        if not self.columns.free.size:
-            return norms
-        picks = np.zeros(self.d)
-        picks[self.columns.free] = self.columns.answer_norm
-        return (np.sqrt(norms) + np.sqrt(self.base.squared_norms(None, picks))) ** 2
-
-    def _raw_trace_of(self, raw_squares: Array) -> float:
-        """What `raw_trace` is for columns of X of these mean squares (d,)."""
-        scaled = float(self.columns.factors**2 @ raw_squares)
-        free = float(raw_squares[self.columns.free].sum())
-        return float((np.sqrt(scaled) + self.columns.answer_norm * np.sqrt(free)) ** 2)
-
-    @cached_property
-    def trace(self) -> float:
-        """Trace of C: that of the scaled columns, less what the unpenalised explain of them."""
-        if not self.columns.free.size:
-            return float(self.weights @ self.squared_norms)
-        self.passes += 1
-        scaled = float(self.weights @ self.products.squared_norms(self.mean))
-        return max(0.0, scaled - self.free_trace)
-
-    def _residual(self, W: Array) -> tuple[Array, Array, Array]:
-        """As for any problem; the last is the size of all that unpenalised columns could take."""
-        shift = self._shift(W)
-        R, gradient = self.base.residual(self.columns.apply(W), self.Y, shift, self.weights)
-        residual_mean = np.zeros(W.shape[1])
-        if self.base_mean is not None:
-            residual_mean = self.weights @ R
-            gradient = gradient - np.outer(self.base_mean, residual_mean)
-        unexplained = self.half_inverse.T @ gradient[self.columns.free]
-        size = np.sqrt(residual_mean**2 + np.sum(unexplained**2, axis=0))
-        return R, self.columns.transpose(gradient), size
+    columns: ColumnMap
+    base_mean: Array | None  # the mean row of X; `mean` is that of X M
+    free_gram: Array  # (u, u) EᵀCE
+    free_coef: Array  # (u, t) the unpenalised coefficients at v = 0
 
     def original(self, W: Array) -> Array:
         """The coefficients of the data's columns, from those that the solvers see (d, t)."""
@@ -302,10 +178,186 @@ class FeaturePenaltyProblem(RidgeProblem):
         best = self.original(W)
         coef[self.columns.free] = best[self.columns.free].astype(dtype)
         off = (coef - best)[self.columns.free]
-        squares = np.sum(off * (self.free_gram @ off), axis=0) if off.size else np.zeros(W.shape[1])
+        squares: Array = np.sum(off * (self.free_gram @ off), axis=0)
         intercept = self.intercept(W).astype(dtype).astype(np.float64)
         squares += (intercept - self._intercept(coef)) ** 2
         return W, np.sqrt(np.maximum(squares, 0.0))
+
+    def at(self, lam: float, targets: Any = slice(None)) -> FeaturePenaltyProblem:
+        """The same data with another λ and some of the targets."""
+        twin = super().at(lam, targets)
+        assert isinstance(twin, FeaturePenaltyProblem)
+        twin.free_coef = self.free_coef[:, targets]
+        return twin
+
+    def _raw_trace_of(self, raw_squares: Array) -> float:
+        """What `raw_trace` is for columns of X of these mean squares (d,)."""
+        scaled = float(self.columns.factors**2 @ raw_squares)
+        free = float(raw_squares[self.columns.free].sum())
+        return float((np.sqrt(scaled) + self.columns.answer_norm * np.sqrt(free)) ** 2)
+
+
+class CopiedColumns(FeaturePenaltyProblem):
+    """With the columns scaled in a copy of X, for solvers that read its rows; none is free."""
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Array,
+        lam: float,
+        feature_penalty: Array,
+        sample_weight: Array | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        factors, free = _factors(feature_penalty)
+        if free.size:
+            raise ValueError(
+                f"feature_penalty has {free.size} zero(s), and a solver or preconditioner that "
+                "reads the rows of X cannot project unpenalised columns out: use solver='cg' with "
+                "'nystrom' or 'lanczos', or solver='direct'"
+            )
+        scaled = _scaled_copy(X, factors)
+        super().__init__(scaled, Y, lam, sample_weight, fit_intercept)
+        values = scaled if isinstance(X, np.ndarray) else scaled.data
+        self.notes.append(
+            f"feature_penalty: the columns are scaled in a copy of X ({values.nbytes / 1e6:.1f} "
+            "MB), for the rows of X are read"
+        )
+        self.columns = ColumnMap(factors, free, np.zeros((0, self.d)))
+        self.base_mean = None if self.mean is None else self.mean / factors
+        self.free_gram, self.free_coef = np.zeros((0, 0)), np.zeros((0, self.targets))
+
+
+class ImplicitColumns(FeaturePenaltyProblem):
+    """With X as it is: for whatever knows X by its products alone."""
+
+    def __init__(
+        self,
+        X: Any,
+        Y: Array,
+        lam: float,
+        feature_penalty: Array,
+        sample_weight: Array | None = None,
+        fit_intercept: bool = False,
+    ) -> None:
+        super().__init__(X, Y, lam, sample_weight, fit_intercept)
+        self.copied = partial(CopiedColumns, X, Y, lam, feature_penalty, sample_weight)
+        self.base, self.base_mean = self.products, self.mean
+        self.nothing_fitted = self.null_objective  # all coefficients 0, unpenalised ones too
+        self.half_inverse = np.zeros((0, 0))  # T (u, r): T Tᵀ = (EᵀCE)⁻¹
+        self.free_gram, self.free_coef = np.zeros((0, 0)), np.zeros((0, self.targets))
+        factors, free = _factors(feature_penalty)
+        answers, self.free_trace = np.zeros((0, self.d)), 0.0
+        if free.size:
+            answers = self._project(factors, free)
+        self.columns = ColumnMap(factors, free, answers)
+        self.products = MappedProducts(self.base, self.columns, self.base_mean)
+        self.X = MappedMatrix(X, self.columns)
+        if self.base_mean is not None:
+            self.__dict__["mean"] = self.columns.transpose(self.base_mean[:, None])[:, 0]
+
+    def with_rows(self) -> CopiedColumns:
+        """The same problem for solvers that read rows; unpenalised columns are refused."""
+        problem: CopiedColumns = self.copied(self.base_mean is not None)
+        problem.passes += self.passes
+        return problem
+
+    def _project(self, factors: Array, free: NDArray[np.intp]) -> Array:
+        """Project the unpenalised columns out of the targets; A (u, d), how they answer to v."""
+        picked = np.zeros((self.d, free.size))
+        picked[free, np.arange(free.size)] = 1.0
+        products = self.gram(picked)  # C E
+        self.free_gram = products[free]
+        means = np.zeros(free.size) if self.mean is None else self.mean[free]
+        self.half_inverse = _half_inverse(self.free_gram, means)
+        lost = free.size - self.half_inverse.shape[1]
+        if lost:
+            self.notes.append(
+                f"of {free.size} unpenalised columns, {lost} are constant or depend on the others: "
+                "of their coefficients those of the smallest norm (of standardised columns) are "
+                "taken"
+            )
+        cross = products.T * factors
+        answers = self._regress(-cross)
+        answers += self._regress(-cross - self.free_gram @ answers)  # refined
+        self.free_trace = float(np.sum(-cross * answers))
+        self._project_targets(picked, free)
+        # To the certificate they are like the intercept, and there may be no other.
+        self.fit_intercept = True
+        return answers
+
+    def _regress(self, right: Array) -> Array:
+        """(EᵀCE)⁻¹ right, (u, k)."""
+        return self.half_inverse @ (self.half_inverse.T @ right)
+
+    def _project_targets(self, picked: Array, free: NDArray[np.intp]) -> None:
+        self.free_coef = np.zeros((free.size, self.targets))
+        for _ in range(2):  # the second round refines
+            change = self._regress(-self.null_gradient()[free])
+            self.free_coef += change
+            self.Y = self.Y - self.multiply(picked @ change)
+        explained = np.sum(self.free_coef * (self.free_gram @ self.free_coef), axis=0)
+        self.target_offset = self.target_offset + np.sqrt(np.maximum(explained, 0.0))
+
+    def at(self, lam: float, targets: Any = slice(None)) -> ImplicitColumns:
+        """The same data with another λ and some of the targets."""
+        twin = super().at(lam, targets)
+        assert isinstance(twin, ImplicitColumns)
+        twin.nothing_fitted = twin.null_objective = self.nothing_fitted[targets]
+        return twin
+
+    @property
+    def rows(self) -> Any:
+        """Single rows of X M are not to be had: `with_rows` makes a problem that has them."""
+        raise TypeError("this problem knows its matrix by products alone")
+
+    @cached_property
+    def raw_squared_norms(self) -> Array:
+        """(‖x_i ∘ γ^(−½)‖ + ‖A‖ ‖x_iE‖)², (n,): what products with X M may cancel from."""
+        self.passes += 1
+        norms = self.products.squared_norms()
+        if not self.columns.free.size:
+            return norms
+        picks = np.zeros(self.d)
+        picks[self.columns.free] = self.columns.answer_norm
+        return (np.sqrt(norms) + np.sqrt(self.base.squared_norms(None, picks))) ** 2
+
+    @cached_property
+    def trace(self) -> float:
+        """Trace of C: that of the scaled columns, less what the unpenalised explain of them."""
+        if not self.columns.free.size:
+            return float(self.weights @ self.squared_norms)
+        self.passes += 1
+        scaled = float(self.weights @ self.products.squared_norms(self.mean))
+        return max(0.0, scaled - self.free_trace)
+
+    def _residual(self, W: Array) -> tuple[Array, Array, Array]:
+        """As for any problem; the last is the size of all that unpenalised columns could take."""
+        shift = self._shift(W)
+        R, gradient = self.base.residual(self.columns.apply(W), self.Y, shift, self.weights)
+        residual_mean = np.zeros(W.shape[1])
+        if self.base_mean is not None:
+            residual_mean = self.weights @ R
+            gradient = gradient - np.outer(self.base_mean, residual_mean)
+        unexplained = self.half_inverse.T @ gradient[self.columns.free]
+        size = np.sqrt(residual_mean**2 + np.sum(unexplained**2, axis=0))
+        return R, self.columns.transpose(gradient), size
+
+
+def _factors(feature_penalty: Array) -> tuple[Array, NDArray[np.intp]]:
+    """γ^(−½), and 0 for the unpenalised columns (d,); and which these are, (u,)."""
+    penalised = feature_penalty > 0
+    factors = np.zeros(feature_penalty.size)
+    factors[penalised] = feature_penalty[penalised] ** -0.5
+    return factors, np.flatnonzero(~penalised)
+
+
+def _scaled_copy(X: Any, factors: Array) -> Any:
+    """X diag(factors), in float64: rounded to float32 it would be another problem."""
+    if isinstance(X, np.ndarray):
+        return X * factors
+    data = X.data * factors[X.indices]
+    return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
 def varies(squares: Array, raw_squares: Array) -> NDArray[np.bool_]:

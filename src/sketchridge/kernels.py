@@ -188,6 +188,156 @@ def _csr_add(rows: CSR, i: int, factor: float, v: Array) -> None:
 
 
 # ----------------------------------------------------------------------------------------
+# One row and a pair of vectors: side by side for sparse rows, which touch both at an index, and
+# each contiguous for dense rows, which sweep them.
+# ----------------------------------------------------------------------------------------
+
+
+def make_pair(rows: Any, first: Array, second: Array) -> Array:
+    """Two vectors (d,) as a pair."""
+    return np.ascontiguousarray(np.stack([first, second], axis=int(isinstance(rows, CSR))))
+
+
+def split_pair(rows: Any, pair: Array) -> tuple[Array, Array]:
+    """The two vectors (d,) of a pair."""
+    first, second = pair.T if isinstance(rows, CSR) else pair
+    return np.ascontiguousarray(first), np.ascontiguousarray(second)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_pair_dot(rows: Array, i: int, pair: Array) -> tuple[float, float]:
+    first, second = 0.0, 0.0
+    for j in range(rows.shape[1]):
+        x = np.float64(rows[i, j])
+        first += x * pair[0, j]
+        second += x * pair[1, j]
+    return first, second
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_dot(rows: CSR, i: int, pair: Array) -> tuple[float, float]:
+    data, indices = rows.data, rows.indices
+    first, second = 0.0, 0.0
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j, x = np.uint64(indices[q]), data[q]
+        first += x * pair[j, 0]
+        second += x * pair[j, 1]
+    return first, second
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_pair_add(rows: Array, i: int, first: float, second: float, pair: Array) -> None:
+    for j in range(rows.shape[1]):
+        pair[0, j] += first * rows[i, j]
+        pair[1, j] += second * rows[i, j]
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_add(rows: CSR, i: int, first: float, second: float, pair: Array) -> None:
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j, x = np.uint64(rows.indices[q]), rows.data[q]
+        pair[j, 0] += first * x
+        pair[j, 1] += second * x
+
+
+@njit(nogil=True, cache=True)
+def _dense_pair_scale(rows: Array, first: float, second: float, pair: Array) -> None:
+    for j in range(pair.shape[1]):
+        pair[0, j] *= first
+        pair[1, j] *= second
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_scale(rows: CSR, first: float, second: float, pair: Array) -> None:
+    for j in range(pair.shape[0]):
+        pair[j, 0] *= first
+        pair[j, 1] *= second
+
+
+@njit(nogil=True, cache=True)
+def _dense_pair_mix(rows: Array, first: float, second: float, pair: Array) -> None:
+    for j in range(pair.shape[1]):
+        pair[0, j] = first * pair[0, j] + second * pair[1, j]
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_mix(rows: CSR, first: float, second: float, pair: Array) -> None:
+    for j in range(pair.shape[0]):
+        pair[j, 0] = first * pair[j, 0] + second * pair[j, 1]
+
+
+@njit(nogil=True, cache=True)
+def _dense_pair_shift(rows: Array, factor: float, v: Array, pair: Array) -> None:
+    for j in range(v.size):
+        pair[0, j] += factor * v[j]
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_shift(rows: CSR, factor: float, v: Array, pair: Array) -> None:
+    for j in range(v.size):
+        pair[j, 0] += factor * v[j]
+
+
+@njit(nogil=True, cache=True)
+def _dense_pair_mean(rows: Array, mean: Array, pair: Array) -> tuple[float, float]:
+    first, second = 0.0, 0.0
+    for j in range(mean.size):
+        first += mean[j] * pair[0, j]
+        second += mean[j] * pair[1, j]
+    return first, second
+
+
+@njit(nogil=True, cache=True)
+def _csr_pair_mean(rows: CSR, mean: Array, pair: Array) -> tuple[float, float]:
+    first, second = 0.0, 0.0
+    for j in range(mean.size):
+        first += mean[j] * pair[j, 0]
+        second += mean[j] * pair[j, 1]
+    return first, second
+
+
+pair_dot = on_rows(_dense_pair_dot, _csr_pair_dot)
+pair_mean = on_rows(_dense_pair_mean, _csr_pair_mean)  # the mean row times both
+pair_add = on_rows(_dense_pair_add, _csr_pair_add)
+pair_scale = on_rows(_dense_pair_scale, _csr_pair_scale)  # both vectors, each by its factor
+pair_mix = on_rows(_dense_pair_mix, _csr_pair_mix)  # the first becomes a mixture of both
+pair_shift = on_rows(_dense_pair_shift, _csr_pair_shift)  # add a vector to the first
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_row_dot(rows: Array, i: int, v: Array) -> float:
+    return _dense_dot(rows[i], v)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_row_add(rows: Array, i: int, factor: float, v: Array) -> None:
+    for j in range(v.size):
+        v[j] += factor * rows[i, j]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dense_slope(rows: Array, i: int, gradient: Array, products: Array) -> float:
+    return _dense_dot(rows[i], gradient)
+
+
+@njit(nogil=True, cache=True)
+def _csr_slope(rows: CSR, i: int, gradient: Array, products: Array) -> float:
+    return products[i]
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_next_dense(rows: Array, coordinates: Array, order: Array, t: int) -> None:
+    if t + PREFETCH_AHEAD < order.size:
+        _prefetch_coordinates(coordinates, order[t + PREFETCH_AHEAD])
+
+
+row_dot = on_rows(_dense_row_dot, _csr_dot)
+row_add = on_rows(_dense_row_add, _csr_add)
+slope_of = on_rows(_dense_slope, _csr_slope)  # a row times the gradient; sparse: made before
+prefetch_next = on_rows(_prefetch_next_dense, _prefetch_csr)
+
+
+# ----------------------------------------------------------------------------------------
 # SVRG: the state of an epoch
 #
 # The move Δ = w − w̄ since the snapshot is s + U(b − h), with b = UᵀΔ and h = Uᵀs. The vector s
@@ -370,10 +520,7 @@ def _write_csr_block(
         state[i - n, 0] += push
         state[i - n, 1] += weight
         return
-    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        j, x = np.uint64(rows.indices[q]), rows.data[q]
-        state[j, 0] += push * x
-        state[j, 1] += weight * x
+    _csr_pair_add(rows, i, push, weight, state)
 
 
 @njit(nogil=True, cache=True)
@@ -385,17 +532,10 @@ def _write_dense_block(
     if size > 1:
         _add_four_rows(rows, order, t, pushes, weighted, state)
     elif i < n:
-        _add_one_row(rows, i, pushes[0], weighted[0], state)
+        _dense_pair_add(rows, i, pushes[0], weighted[0], state)
     else:
         state[0, i - n] += pushes[0]
         state[1, i - n] += weighted[0]
-
-
-@njit(nogil=True, cache=True, fastmath=REORDERED)
-def _add_one_row(rows: Array, i: int, push: float, weight: float, state: Array) -> None:
-    for j in range(rows.shape[1]):
-        state[0, j] += push * rows[i, j]
-        state[1, j] += weight * rows[i, j]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -632,6 +772,364 @@ def svrg_epoch(
     for j in range(mean.size):
         point[j] += mean_weight * mean[j]
     return point, basis_point
+
+
+# ----------------------------------------------------------------------------------------
+# SAGA and SAG: the table of residuals
+#
+# s = θu + φv + ψm, where v = Σ ω_i α_i x_i is the table's mean gradient (of raw rows), which moves
+# with every step; w = s + U(b − h). The pair is (u, v).
+# ----------------------------------------------------------------------------------------
+
+
+class ConstantSteps(NamedTuple):
+    """The scalars of steps that stay the same, with absolute step η."""
+
+    shrink: float  # ρ = 1 − ηaλ
+    outside: float  # ηa
+    inside: Array  # (k,) η e_j
+    shrink_inside: Array  # (k,) 1 − η e_j λ
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _table_basis_step(
+    pull: float,
+    refresh: float,
+    coordinates: Array,
+    i: int,
+    inside: Array,
+    shrink_inside: Array,
+    outside: float,
+    shrink: float,
+    b: Array,
+    h: Array,
+    table_basis: Array,
+) -> None:
+    for j in range(b.size):
+        z = coordinates[i, j]
+        slope = pull * z + table_basis[j]
+        b[j] = shrink_inside[j] * b[j] - inside[j] * slope
+        h[j] = shrink * h[j] - outside * slope
+        table_basis[j] += refresh * z
+
+
+@njit(nogil=True, cache=True)
+def table_epoch(
+    rows: Any,
+    order: Array,
+    weights: Array,
+    scales: Array,
+    targets: Array,
+    residuals: Array,
+    coordinates: Array,
+    centre: Centre,
+    steps: ConstantSteps,
+    pair: Array,
+    basis: Array,
+    total: float,
+) -> float:
+    """Run the steps `order` (m,) of SAGA or SAG, changing residuals (n,), pair and basis (3, k).
+
+    Step t draws row i, and with δ = x_iᵀw − y_i − α_i moves w by −ηP⁻¹(scales_i δ x_i + v̄ + λw);
+    then α_i += δ and v̄ += ω_i δ x_i. SAGA has scales ω_i / p_i, and SAG ω_i. The pair is (w, v)
+    before, and (s, v) after; basis holds b = Uᵀw, h = Uᵀs and Uᵀv̄; total is Σ ω_i α_i.
+    """
+    mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
+    inside, shrink_inside = steps.inside, steps.shrink_inside
+    outside, shrink = steps.outside, steps.shrink
+    b, h, table_basis = basis[0], basis[1], basis[2]
+    centred = mean.size > 0
+    theta, phi, psi = 1.0, 0.0, 0.0
+    first_mean, second_mean = pair_mean(rows, mean, pair)
+    for t in range(order.size):
+        prefetch_next(rows, coordinates, order, t)
+        i = order[t]
+        first, second = pair_dot(rows, i, pair)
+        fitted = theta * first + phi * second + _basis_inner(b, h, coordinates, i)
+        if centred:
+            fitted += psi * (mean_products[i] - mean_mean) - theta * first_mean - phi * second_mean
+        delta = fitted - targets[i] - residuals[i]
+        pull, refresh = scales[i] * delta, weights[i] * delta
+        _table_basis_step(
+            pull,
+            refresh,
+            coordinates,
+            i,
+            inside,
+            shrink_inside,
+            outside,
+            shrink,
+            b,
+            h,
+            table_basis,
+        )
+        theta, phi = shrink * theta, shrink * phi - outside
+        if centred:
+            psi = shrink * psi + outside * (pull + total)
+        if _must_fold(theta):
+            pair_mix(rows, theta, phi, pair)
+            pair_shift(rows, psi, mean, pair)
+            first_mean = theta * first_mean + phi * second_mean + psi * mean_mean
+            theta, phi, psi = 1.0, 0.0, 0.0
+        push = -(outside * pull + phi * refresh) / theta
+        pair_add(rows, i, push, refresh, pair)
+        if centred:
+            first_mean += push * mean_products[i]
+            second_mean += refresh * mean_products[i]
+        total += refresh
+        residuals[i] += delta
+    pair_mix(rows, theta, phi, pair)
+    pair_shift(rows, psi, mean, pair)
+    return total
+
+
+# ----------------------------------------------------------------------------------------
+# SDCA and Kaczmarz: a dual number a row (and, with a preconditioner, k more)
+# ----------------------------------------------------------------------------------------
+
+
+class DualMetric(NamedTuple):
+    """The preconditioner's eigenvalues, as the dual steps need them."""
+
+    outside: float  # a
+    inside: Array  # (k,) e_j
+    concave: Array  # (k,) λ(e_j − a), what strong convexity λa outside leaves of the penalty inside
+    convexity: float  # λa
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _dual_basis_step(
+    slope: float,
+    push: float,
+    rate: float,
+    weight: float,
+    coordinates: Array,
+    i: int,
+    inside: Array,
+    concave: Array,
+    convexity: float,
+    b: Array,
+    h: Array,
+    basis_duals: Array,
+) -> None:
+    for j in range(b.size):
+        z = coordinates[i, j]
+        dual = concave[j] * b[j] + basis_duals[i, j]
+        b[j] -= rate * weight * (inside[j] * slope * z + dual)
+        h[j] += push * z
+        basis_duals[i, j] -= rate * convexity * dual
+
+
+@njit(nogil=True, cache=True)
+def dual_epoch(
+    rows: Any,
+    order: Array,
+    weights: Array,
+    rates: Array,
+    targets: Array,
+    duals: Array,
+    basis_duals: Array,
+    coordinates: Array,
+    centre: Centre,
+    metric: DualMetric,
+    point: Array,
+    basis: Array,
+) -> None:
+    """Run the steps `order` (m,) of SDCA, changing duals (n,) and (n, k), point and basis (2, k).
+
+    The shifted objective is Σ ω_i f_i(w̃) + μ/2 ‖w̃‖² in the preconditioned coordinates, μ = λa,
+    and w̃ = Σ ω_i α_i / μ. Step t draws row i, and with v = ∇f_i(w̃) + α_i moves w̃ by −τ_i ω_i v
+    and α_i by −τ_i μ v. Without a basis and with τ_i a = 1/(λ + ω_i‖x_i‖²) that is the exact
+    maximisation of the dual in α_i. point is w before and s after; basis holds b = Uᵀw, h = Uᵀs.
+    """
+    mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
+    outside, inside = metric.outside, metric.inside
+    concave, convexity = metric.concave, metric.convexity
+    b, h = basis[0], basis[1]
+    centred = mean.size > 0
+    psi, point_mean = 0.0, _dense_dot(mean, point[: mean.size])
+    for t in range(order.size):
+        prefetch_next(rows, coordinates, order, t)
+        i = order[t]
+        fitted = row_dot(rows, i, point) + _basis_inner(b, h, coordinates, i)
+        if centred:
+            fitted += psi * (mean_products[i] - mean_mean) - point_mean
+        slope = fitted - targets[i] + duals[i]
+        rate, weight = rates[i], weights[i]
+        push = -rate * weight * outside * slope
+        _dual_basis_step(
+            slope,
+            push,
+            rate,
+            weight,
+            coordinates,
+            i,
+            inside,
+            concave,
+            convexity,
+            b,
+            h,
+            basis_duals,
+        )
+        row_add(rows, i, push, point)
+        if centred:
+            psi -= push
+            point_mean += push * mean_products[i]
+        duals[i] -= rate * convexity * slope
+    for j in range(mean.size):
+        point[j] += psi * mean[j]
+
+
+# ----------------------------------------------------------------------------------------
+# Accelerated SVRG: loopless Katyusha between two snapshots
+#
+# Measured from the snapshot, z ← γz − ηaD and y ← θy + τz with D = δx_i + ḡ (outside the basis; the
+# regulariser's strong convexity λa is what γ is made of). y = cz + f with c = τ/(1 − θ/γ) parts
+# the slow z from the fast f ← θf + (θc/γ)ηaD. Each is a lazy vector: z = Θu + φḡ + ψm, and f
+# alike. The pair is (u of z, u of f).
+# ----------------------------------------------------------------------------------------
+
+
+class Momentum(NamedTuple):
+    """The scalars of an accelerated epoch."""
+
+    coupling: float  # τ, the share of z in the point where the gradient is taken
+    rest: float  # θ, that of y; what is left of 1 is the snapshot's
+    decay: float  # γ
+    outside: float  # γηa
+    inside: Array  # (k,) γη e_j
+    convexity: float  # γημ
+    lam: float
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _momentum_inner(
+    zb: Array,
+    yb: Array,
+    zh: Array,
+    fh: Array,
+    coupling: float,
+    rest: float,
+    slow: float,
+    coordinates: Array,
+    i: int,
+) -> float:
+    total = 0.0
+    for j in range(zb.size):
+        outer = coupling * zb[j] + rest * yb[j] - slow * zh[j] - rest * fh[j]
+        total += outer * coordinates[i, j]
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _momentum_basis_step(
+    delta: float,
+    coordinates: Array,
+    i: int,
+    gradient_basis: Array,
+    coupling: float,
+    rest: float,
+    decay: float,
+    outside: float,
+    inside: Array,
+    convexity: float,
+    lam: float,
+    drive: float,
+    zb: Array,
+    yb: Array,
+    zh: Array,
+    fh: Array,
+) -> None:
+    for j in range(zb.size):
+        slope = delta * coordinates[i, j] + gradient_basis[j]
+        x = coupling * zb[j] + rest * yb[j]
+        z = decay * zb[j] + convexity * x - inside[j] * (slope + lam * x)
+        yb[j] = x + coupling * (z - zb[j])
+        zb[j] = z
+        zh[j] = decay * zh[j] - outside * slope
+        fh[j] = rest * fh[j] + drive * slope
+
+
+@njit(nogil=True, cache=True)
+def accelerated_epoch(
+    rows: Any,
+    order: Array,
+    scales: Array,
+    coordinates: Array,
+    centre: Centre,
+    direction: Direction,
+    momentum: Momentum,
+    pair: Array,
+    basis: Array,
+) -> tuple[Array, Array]:
+    """Run the steps `order` (m,) from the snapshot; changes pair and basis.
+
+    Before, the pair is (z, −cz), z being measured from the snapshot, and y is the snapshot; basis
+    (4, k) holds Uᵀz, Uᵀy and U times the pair. After, the pair and its basis parts are those of
+    the lazy vectors; returned are their weights: Θ, φ and ψ of z, and of f.
+    """
+    mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
+    gradient, gradient_products = direction.gradient, direction.row_products
+    gradient_basis, gradient_mean = direction.in_basis, direction.mean_product
+    coupling, rest, decay = momentum.coupling, momentum.rest, momentum.decay
+    outside, inside = momentum.outside, momentum.inside
+    convexity, lam = momentum.convexity, momentum.lam
+    share = coupling / (1.0 - rest / decay)  # c
+    slow, drive = coupling + rest * share, rest * share * outside / decay
+    zb, yb, zh, fh = basis[0], basis[1], basis[2], basis[3]
+    centred, raw_slope = mean.size > 0, gradient_products.size == 0
+    first_mean, second_mean = pair_mean(rows, mean, pair)
+    z_scale, z_gradient, z_mean = 1.0, 0.0, 0.0
+    f_scale, f_gradient, f_mean = 1.0, 0.0, 0.0
+    for t in range(order.size):
+        prefetch_next(rows, coordinates, order, t)
+        i = order[t]
+        first, second = pair_dot(rows, i, pair)
+        slope = slope_of(rows, i, gradient, gradient_products)
+        if centred:
+            first, second = first - first_mean, second - second_mean
+            if raw_slope:
+                slope -= gradient_mean
+        inner = slow * (z_scale * first + z_gradient * slope)
+        inner += rest * (f_scale * second + f_gradient * slope)
+        if centred:
+            inner += (slow * z_mean + rest * f_mean) * (mean_products[i] - mean_mean)
+        inner += _momentum_inner(zb, yb, zh, fh, coupling, rest, slow, coordinates, i)
+        delta = scales[i] * inner
+        _momentum_basis_step(
+            delta,
+            coordinates,
+            i,
+            gradient_basis,
+            coupling,
+            rest,
+            decay,
+            outside,
+            inside,
+            convexity,
+            lam,
+            drive,
+            zb,
+            yb,
+            zh,
+            fh,
+        )
+        z_scale, f_scale = decay * z_scale, rest * f_scale
+        z_gradient, f_gradient = decay * z_gradient - outside, rest * f_gradient + drive
+        if _must_fold(z_scale) or _must_fold(f_scale):
+            pair_scale(rows, z_scale, f_scale, pair)
+            first_mean, second_mean = first_mean * z_scale, second_mean * f_scale
+            z_scale, f_scale = 1.0, 1.0
+        z_push, f_push = -outside * delta, drive * delta
+        pair_add(rows, i, z_push / z_scale, f_push / f_scale, pair)
+        if centred:
+            z_mean, f_mean = decay * z_mean - z_push, rest * f_mean - f_push
+            first_mean += z_push / z_scale * mean_products[i]
+            second_mean += f_push / f_scale * mean_products[i]
+    return (
+        np.array([z_scale, z_gradient, z_mean]),
+        np.array([f_scale, f_gradient, f_mean]),
+    )
 
 
 # ----------------------------------------------------------------------------------------

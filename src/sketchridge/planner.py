@@ -7,13 +7,13 @@ from typing import Any
 
 from sketchridge.preconditioner import (
     PRECONDITIONERS,
-    LowRankPreconditioner,
+    BuiltPreconditioner,
     NoPreconditioner,
     PreconditionerSpec,
     Rank,
 )
 from sketchridge.problem import RidgeProblem
-from sketchridge.solvers import SOLVERS, Solver
+from sketchridge.solvers import SOLVERS, Solver, check_allowed
 from sketchridge.validation import check_rank
 
 # Up to this size of the smaller side, a factorisation takes less time than to think about it.
@@ -25,7 +25,7 @@ class Choice:
     """A solver, what preconditions it, and the reason in words."""
 
     solver: Solver
-    preconditioner: PreconditionerSpec | LowRankPreconditioner
+    preconditioner: PreconditionerSpec | BuiltPreconditioner
     reason: str
 
 
@@ -53,7 +53,7 @@ def _is(given: Any, name: str) -> bool:
 
 
 def _is_built_identity(given: Any) -> bool:
-    return isinstance(given, LowRankPreconditioner) and given.name == NoPreconditioner.name
+    return isinstance(given, BuiltPreconditioner) and given.name == NoPreconditioner.name
 
 
 def _rule(problem: RidgeProblem, preconditioner: Any, rank: Rank) -> tuple[str, str]:
@@ -83,18 +83,14 @@ def _resolve(given: Any, registry: dict[str, type[Any]], argument: str) -> Any:
 
 def _with_rank(
     preconditioner: Any, rank: Rank, solver: Solver, problem: RidgeProblem
-) -> PreconditionerSpec | LowRankPreconditioner:
+) -> PreconditionerSpec | BuiltPreconditioner:
     """The preconditioner as a recipe of the given rank, or as it was built."""
     named = isinstance(preconditioner, str)
-    built = isinstance(preconditioner, LowRankPreconditioner)
+    built = isinstance(preconditioner, BuiltPreconditioner)
     spec: Any = (
         preconditioner if built else _resolve(preconditioner, PRECONDITIONERS, "preconditioner")
     )
-    if not solver.uses_preconditioner and spec.name != "none":
-        raise ValueError(
-            f"preconditioner={spec.name!r} does not go with solver={solver.name!r}, which is "
-            "exact without: leave it at 'auto'"
-        )
+    check_allowed(solver, spec)
     if built:
         _check_built(spec, rank, problem)
     elif rank != "auto":
@@ -109,16 +105,16 @@ def _with_rank(
             )
         spec = type(spec)(rank=rank)
     spec.directions(problem)
-    recipe: PreconditionerSpec | LowRankPreconditioner = spec
+    recipe: PreconditionerSpec | BuiltPreconditioner = spec
     return recipe
 
 
-def _check_built(built: LowRankPreconditioner, rank: Any, problem: RidgeProblem) -> None:
+def _check_built(built: BuiltPreconditioner, rank: Any, problem: RidgeProblem) -> None:
     if rank != "auto":
         raise ValueError(f"rank={rank} cannot change a preconditioner that is built already")
-    if built.basis.shape[0] != problem.d:
+    if built.columns != problem.d:
         raise ValueError(
-            f"preconditioner was built for {built.basis.shape[0]} columns and X has {problem.d}: "
+            f"preconditioner was built for {built.columns} columns and X has {problem.d}: "
             "build one for this data"
         )
 

@@ -20,7 +20,7 @@ from sketchridge.certificate import (
 )
 from sketchridge.checkpoint import Checkpoint
 from sketchridge.planner import Choice
-from sketchridge.preconditioner import LowRankPreconditioner, NoPreconditioner
+from sketchridge.preconditioner import BuiltPreconditioner, NoPreconditioner, Preconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
@@ -85,7 +85,7 @@ class Run:
         # Where there is nothing to fit, the answer is w = 0.
         start = np.where(self.problem.null_objective == 0, 0.0, start)
         self.latest = start
-        self.preconditioner = NoPreconditioner().build(self.problem, self.rng)
+        self.preconditioner: Preconditioner = NoPreconditioner().build(self.problem, self.rng)
         self.curvature: Curvature | None = (
             self.preconditioner.curvature() if self.problem.lam > 0 else None
         )
@@ -113,15 +113,13 @@ class Run:
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
         given = self.choice.preconditioner
-        if not isinstance(given, LowRankPreconditioner):
+        if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)
                 self.curvature = self.preconditioner.curvature()
             return
         self.preconditioner = given.at(self.problem.lam)
-        if given.spectrum is None:
-            return
-        if given.spectrum.describes(self.problem):
+        if given.describes(self.problem):
             self.curvature = self.preconditioner.curvature()
         else:
             self.notes.append(
@@ -132,8 +130,11 @@ class Run:
     def _iterate(self, start: Array) -> None:
         iterates = self.choice.solver.iterates(self.problem, self.preconditioner, start, self.rng)
         fresh: Evaluation | None = None
-        while self.status is None:
-            fresh = self._look(iterates.send(fresh))
+        try:
+            while self.status is None:
+                fresh = self._look(iterates.send(fresh))
+        except StopIteration:
+            self.status = Status.ENDED
 
     def _catch_up(self) -> None:
         """Evaluate the latest point, if the solve was stopped before that."""
@@ -152,7 +153,7 @@ class Run:
         if iterate.curvature is not None:
             self.curvature = iterate.curvature
         if iterate.evaluation is not None:
-            self._judge(iterate.evaluation, iterate.event)
+            self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
         self.latest = iterate.coef
         fresh = self._look_at_running(iterate)
@@ -171,7 +172,7 @@ class Run:
         worst_energy = float(np.max(iterate.energy))
         promising = self.gap_per_energy * worst_energy <= float(np.min(goal))
         young = self.looks & (self.looks - 1) == 0  # 1, 2, 4, 8: learn the ratio early
-        if not promising and not young and self.looks % LOOK_EVERY:
+        if not (promising or young or iterate.look) and self.looks % LOOK_EVERY:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.coef)
@@ -184,7 +185,7 @@ class Run:
         self._save()
         return None
 
-    def _judge(self, evaluation: Evaluation, event: str | None) -> None:
+    def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
         self.latest = None
         if self._has_diverged(evaluation):
@@ -197,11 +198,13 @@ class Run:
             gap = self._certify(evaluation)
         before = self.best
         self._keep(evaluation)
-        self.status = self._verdict(before, evaluation)
+        self.status = self._verdict(before, evaluation, advances)
         self._record(evaluation.objective, gap, True, event)
         self._save()
 
-    def _verdict(self, before: Best | None, evaluation: Evaluation) -> Status | None:
+    def _verdict(
+        self, before: Best | None, evaluation: Evaluation, advances: bool
+    ) -> Status | None:
         """Whether to stop, and why."""
         assert self.best is not None
         if np.all(self._relative(self.best.gap) <= self.limits.tol):
@@ -210,7 +213,7 @@ class Run:
             return Status.MAX_PASSES
         if self._out_of_budget():
             return Status.MAX_SECONDS
-        if self._is_stuck(before, evaluation):
+        if self._is_stuck(before, evaluation, advances):
             return Status.STAGNATED
         return None
 
@@ -222,7 +225,7 @@ class Run:
         largest = np.maximum(self.best.evaluation.objective, self.problem.null_objective)
         return bool(np.any(evaluation.objective > DIVERGED_FACTOR * largest))
 
-    def _is_stuck(self, before: Best | None, evaluation: Evaluation) -> bool:
+    def _is_stuck(self, before: Best | None, evaluation: Evaluation, advances: bool) -> bool:
         """No progress for a while, or nothing left to certify but rounding."""
         assert self.best is not None
         goal = self.limits.tol * self.problem.null_objective
@@ -230,7 +233,7 @@ class Run:
         at_floor = (self.best.gap <= goal) | ((self.best.gap <= 2 * floor) & (floor > goal))
         if np.all(at_floor):
             return True
-        if before is None:
+        if before is None or advances:
             return False
         descent = before.evaluation.objective - evaluation.objective
         descending = descent > 16 * EPSILON * self.problem.null_objective

@@ -9,6 +9,7 @@ on the small matrix T̂: Ritz pairs from its square part T, and the Nyström app
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy  # its parts load when they are first used
@@ -22,6 +23,38 @@ Array = NDArray[np.float64]
 DENSE_EIGENPROBLEM = 3000
 # A direction that keeps this share of its length through an orthogonalisation needs no second one.
 MUCH_LEFT = 0.1
+# Beyond this ratio of the preconditioner's eigenvalues, the coordinates inside and outside the
+# basis cancel to less than the accuracy that a step needs.
+LARGEST_CONDITION = 1e12
+
+
+class Sketchable(Protocol):
+    """What a sketch needs of a problem: products with C, and their rounding."""
+
+    n: int
+    d: int
+
+    @property
+    def fingerprint(self) -> bytes:
+        """What tells this problem's C from another's."""
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+
+    def adjoint(self, R: Array) -> Array:
+        """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +97,24 @@ class Spectrum:
         vector, image = self.probe
         difference = problem.gram(vector) - image
         return bool(np.linalg.norm(difference) <= 1e-10 * np.linalg.norm(image) + 1e-300)
+
+
+def usable_rank(spectrum: Spectrum, lam: float) -> tuple[int, float, tuple[str, ...]]:
+    """How many pairs float64 can use at a λ, the value outside of them, and notes."""
+    values = spectrum.values
+    last = 0.0 if spectrum.exhausted or not values.size else float(values[-1])
+    rank = values.size
+    top = float(values[0]) if rank else 0.0
+    if top + lam > LARGEST_CONDITION * (last + lam):
+        rank = max(1, int(np.count_nonzero(top + lam <= LARGEST_CONDITION * (values + lam))))
+        last = float(values[rank - 1])
+    if rank == values.size:
+        return rank, last, ()
+    note = (
+        f"rank lowered from {values.size} to {rank}: the directions beyond are 1e12 times "
+        "weaker than the first, below the accuracy of float64"
+    )
+    return rank, last, (note,)
 
 
 @dataclass(frozen=True)
@@ -137,20 +188,18 @@ def paper_blocks(n: int, epsilon: float) -> int:
     return max(1, int(np.ceil(np.log(n) / np.sqrt(epsilon))))
 
 
-def block_lanczos(
-    problem: RidgeProblem, rank: int, blocks: int, rng: np.random.Generator
-) -> Krylov:
+def block_lanczos(problem: Sketchable, rank: int, blocks: int, rng: np.random.Generator) -> Krylov:
     """The paper's Algorithm 2: the Krylov space of X̄Π, Π Gaussian (n, rank); blocks + 1 passes."""
     start = problem.adjoint(rng.standard_normal((problem.n, rank)))
     return expand(problem, start, blocks)
 
 
-def random_range(problem: Problem, rank: int, rng: np.random.Generator) -> Krylov:
+def random_range(problem: Sketchable, rank: int, rng: np.random.Generator) -> Krylov:
     """C applied once to Gaussian directions: what the Nyström sketch needs; one pass."""
     return expand(problem, rng.standard_normal((problem.d, rank)), 1)
 
 
-def expand(problem: Problem, start: Array, blocks: int) -> Krylov:
+def expand(problem: Sketchable, start: Array, blocks: int) -> Krylov:
     """Block Lanczos with full re-orthogonalisation from the columns of start (d, k)."""
     d, width = start.shape
     frame = np.empty((d, min(d, (blocks + 1) * width)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.certificate import DegreesCounter
-from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.preconditioner import Preconditioner
 
 Array = NDArray[np.float64]
 
@@ -21,6 +21,10 @@ class Status(Enum):
 
     CONVERGED = "converged: the certified relative gap is within tol"
     STOPPED = "stopped by the callback: the best point so far is returned"
+    ENDED = (
+        "ended: the method is not iterative, and its certified gap is above tol; give it more "
+        "rows, or go on from its coef as coef_init with solver='cg'"
+    )
     MAX_PASSES = (
         "not converged: the budget of passes is spent; raise max_passes, or tol, or use a "
         "preconditioner of higher rank"
@@ -66,7 +70,8 @@ class Plan:
     def __str__(self) -> str:
         method = self.solver
         if self.preconditioner != "none":
-            method += f" with {self.preconditioner} (rank {self.rank})"
+            rank = f" (rank {self.rank})" if self.rank else ""
+            method += f" with {self.preconditioner}{rank}"
         return "\n".join([f"{method}: {self.reason}", *(f"  note: {note}" for note in self.notes)])
 
 
@@ -91,7 +96,7 @@ class Solution:
     tol: float
     history: tuple[Record, ...]
     plan: Plan
-    preconditioner: LowRankPreconditioner
+    preconditioner: Preconditioner
     shape: tuple[int, int]
     trace_bounds: tuple[float, float]  # of the trace of C; they differ by rounding
     _counter: DegreesCounter = field(repr=False)

@@ -24,7 +24,7 @@ from sketchridge.estimators.penalty import (
     check_scale,
     to_lam,
 )
-from sketchridge.feature_penalty import FeaturePenaltyProblem
+from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Record, Status
@@ -151,7 +151,7 @@ class RidgeEstimator(BaseEstimator):
         penalty = check_feature_penalty(self.feature_penalty, X.shape[1])
         if penalty is None:
             return RidgeProblem(X, Y, lam, weights, fit_intercept)
-        return FeaturePenaltyProblem(X, Y, lam, penalty, weights, fit_intercept)
+        return ImplicitColumns(X, Y, lam, penalty, weights, fit_intercept)
 
     def _partial_fit(self, data: inputs.Data, y: Array) -> None:
         """Add rows to those of earlier calls, and fit them all."""
@@ -224,12 +224,14 @@ class RidgeEstimator(BaseEstimator):
         )
 
     def _is_first_chunk(self) -> bool:
-        """Whether partial_fit starts here; after fit it cannot, for fit keeps no moments."""
+        """Whether partial_fit starts here; after fit it starts anew, for fit keeps no moments."""
         first = not hasattr(self, "_moments")
         if first and hasattr(self, "coef_"):
-            raise ValueError(
-                "partial_fit after fit cannot go on from it: fit does not keep what is needed of "
-                "its rows; give them to partial_fit too, on a new estimator (sklearn.base.clone)"
+            warnings.warn(
+                "partial_fit after fit starts anew: fit keeps nothing of its rows to go on from; "
+                "give them to partial_fit too",
+                UserWarning,
+                stacklevel=3,
             )
         return first
 

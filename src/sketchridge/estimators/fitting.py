@@ -17,12 +17,12 @@ from sketchridge.estimators.many_penalties import (
     decompose,
     decomposition_pays,
 )
-from sketchridge.feature_penalty import FeaturePenaltyProblem
-from sketchridge.planner import choose
-from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.feature_penalty import ImplicitColumns
+from sketchridge.planner import DIRECT_SIZE, Choice, choose
+from sketchridge.preconditioner import BuiltPreconditioner, Preconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Plan, Record, Solution, Status
-from sketchridge.solvers import CG, Direct
+from sketchridge.solvers import Direct
 from sketchridge.solvers.direct import CholeskyCounter, SingularValuesCounter
 
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ class Fit:
     tol: float
     plan: Plan
     history: tuple[Record, ...]
-    preconditioner: LowRankPreconditioner
+    preconditioner: Preconditioner
 
     @property
     def converged(self) -> NDArray[np.bool_]:
@@ -65,7 +65,7 @@ def fit_targets(
 ) -> Fit:
     """Solve the problem's t targets with penalties `lams` (t,), from `start` (d, t)."""
     began = time.perf_counter()
-    controls, reason = _settled(problem, lams, controls)
+    problem, controls, reason = _settled(problem, lams, controls)
     order: list[NDArray[np.intp]] = []
     fits: list[Fit] = []
     for lam, targets in _groups(lams):
@@ -81,24 +81,48 @@ def fit_targets(
     return _joined(fits, np.argsort(np.concatenate(order)), reason)
 
 
-def _settled(problem: RidgeProblem, lams: Array, controls: Controls) -> tuple[Controls, str]:
-    """The solver for all groups, and the reason for it."""
-    hardest = problem.at(float(lams.min()))
+def _settled(
+    problem: RidgeProblem, lams: Array, controls: Controls
+) -> tuple[RidgeProblem, Controls, str]:
+    """The problem and the solver for all groups, and the reason for it."""
+    hardest, known = problem.at(float(lams.min())), None
+    if isinstance(problem, ImplicitColumns):
+        controls, known = _by_products(hardest, controls)
     choice = choose(hardest, controls.solver, controls.preconditioner, controls.rank)
-    solver, reason = choice.solver, choice.reason
-    if isinstance(problem, FeaturePenaltyProblem) and solver.name not in BY_PRODUCTS:
-        if controls.solver != "auto":
-            return controls, reason
-        solver = CG()
-        reason = "conjugate gradients, which work with a penalty for every feature as it is"
-    if isinstance(solver, Direct) and decomposition_pays(problem, np.unique(lams).size):
+    solver, reason = choice.solver, known or choice.reason
+    if isinstance(problem, ImplicitColumns) and not _reads_no_rows(choice):
+        problem = problem.with_rows()
+    several = lams.size > 1 and isinstance(solver, Direct)
+    if several and decomposition_pays(problem, np.unique(lams).size):
         solver = ManyPenalties(decompose(problem))
         reason += "; one eigendecomposition serves all penalties"
-    return replace(controls, solver=solver), reason
+    return problem, replace(controls, solver=solver), reason
+
+
+def _by_products(problem: RidgeProblem, controls: Controls) -> tuple[Controls, str | None]:
+    """Leave nothing to the planner's choice that would have to read the rows of X."""
+    solver, preconditioner, reason = controls.solver, controls.preconditioner, None
+    automatic = isinstance(preconditioner, str) and preconditioner == "auto"
+    if isinstance(solver, str) and solver == "auto":
+        small = min(problem.n, problem.d) <= DIRECT_SIZE or problem.given_lam == 0
+        solver = "direct" if small and automatic and controls.rank == "auto" else "cg"
+        reason = f"{solver} takes X as it is, with a penalty for every feature"
+    name = solver if isinstance(solver, str) else solver.name
+    if automatic and name in BY_PRODUCTS and name != "direct":
+        preconditioner = "nystrom"
+    return replace(controls, solver=solver, preconditioner=preconditioner), reason
+
+
+def _reads_no_rows(choice: Choice) -> bool:
+    made = isinstance(choice.preconditioner, BuiltPreconditioner)
+    return choice.solver.name in BY_PRODUCTS and (made or choice.preconditioner.low_rank)
 
 
 def _groups(lams: Array) -> Iterator[tuple[float, NDArray[np.intp]]]:
     """Every λ with its targets, from the largest on."""
+    if lams.size == 1:
+        yield float(lams[0]), np.zeros(1, np.intp)
+        return
     values, members = np.unique(lams, return_inverse=True)
     for index in reversed(range(values.size)):
         yield float(values[index]), np.flatnonzero(members == index)
@@ -106,7 +130,7 @@ def _groups(lams: Array) -> Iterator[tuple[float, NDArray[np.intp]]]:
 
 def _with_sketch(controls: Controls, solution: Solution) -> Controls:
     """The next solve takes over the sketch of the last one."""
-    if solution.preconditioner.spectrum is None:
+    if solution.preconditioner.name == "none":
         return controls
     return replace(controls, preconditioner=solution.preconditioner, rank="auto")
 

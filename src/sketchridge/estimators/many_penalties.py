@@ -10,7 +10,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.certificate import DegreesCounter
-from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers import Direct, Iterate, Iterates
 from sketchridge.solvers.direct import SingularValuesCounter, _is_singular
@@ -54,7 +54,7 @@ class ManyPenalties(Direct):
     def iterates(
         self,
         problem: RidgeProblem,
-        preconditioner: LowRankPreconditioner,
+        preconditioner: Preconditioner,
         start: Array,
         rng: np.random.Generator,
     ) -> Iterates:

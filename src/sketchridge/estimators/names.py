@@ -1,20 +1,15 @@
-"""scikit-learn's solver names, and what they mean here."""
+"""scikit-learn's solver names, and what they mean here; sag and saga are names of ours too."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sketchridge.solvers import SOLVERS
-
-# The first of these that exists serves.
 MEANINGS = {
-    "svd": ("direct",),
-    "cholesky": ("direct",),
-    "lsqr": ("cg",),
-    "sparse_cg": ("cg",),
-    "lbfgs": ("cg",),
-    "sag": ("sag", "svrg"),
-    "saga": ("saga", "svrg"),
+    "svd": "direct",
+    "cholesky": "direct",
+    "lsqr": "cg",
+    "sparse_cg": "cg",
+    "lbfgs": "cg",
 }
 
 
@@ -22,7 +17,5 @@ def translate_solver(solver: Any) -> tuple[Any, list[str]]:
     """The solver by our name, and a note if that is another than the one given."""
     if not isinstance(solver, str) or solver not in MEANINGS:
         return solver, []
-    ours = next(name for name in MEANINGS[solver] if name in SOLVERS)
-    if ours == solver:
-        return ours, []
+    ours = MEANINGS[solver]
     return ours, [f"solver={solver!r} is scikit-learn's name: {ours!r} serves here"]

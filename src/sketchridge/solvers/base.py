@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature
-from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import Evaluation, RidgeProblem
 
 Array = NDArray[np.float64]
@@ -29,6 +28,8 @@ class Iterate:
     objective: Array | None = None  # and objective
     energy: Array | None = None  # and gᵀP⁻¹g
     curvature: Curvature | None = None  # a tighter certificate than the preconditioner's
+    look: bool = False  # whether the running gradient is worth a look every time
+    advances: bool = False  # whether the method gets on, though the objective may not show it
     event: str | None = None  # what the history should tell of
 
 
@@ -41,6 +42,8 @@ class Solver(Protocol):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    cost: ClassVar[str]  # what an iteration takes
+    use_when: ClassVar[str]
     uses_preconditioner: ClassVar[bool]
     default_preconditioner: ClassVar[str]
 
@@ -50,8 +53,17 @@ class Solver(Protocol):
     def iterates(
         self,
         problem: RidgeProblem,
-        preconditioner: LowRankPreconditioner,
+        preconditioner: Any,  # a built one, of a kind that ALLOWED lets through
         start: Array,
         rng: np.random.Generator,
     ) -> Iterates:
-        """Yield points, from the start on, for as long as they are asked for."""
+        """Yield points, from the start on, for as long as they are asked for.
+
+        A method that is not iterative yields its point and ends.
+        """
+
+
+def quotient(numerator: Array, denominator: Array) -> Array:
+    """Elementwise quotient; 0 where a target is solved and the denominator vanishes."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)

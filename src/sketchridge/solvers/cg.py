@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import RidgeProblem
-from sketchridge.solvers.base import Array, Iterate, Iterates
+from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ class CG:
 
     name: ClassVar[str] = "cg"
     summary: ClassVar[str] = "preconditioned conjugate gradients, one pass an iteration"
+    cost: ClassVar[str] = "one pass an iteration, about √κ iterations"
+    use_when: ClassVar[str] = "anything larger, at any accuracy; with any preconditioner"
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "nystrom"
 
@@ -32,7 +34,7 @@ class CG:
     def iterates(
         self,
         problem: RidgeProblem,
-        preconditioner: LowRankPreconditioner,
+        preconditioner: Preconditioner,
         start: Array,
         rng: np.random.Generator,
     ) -> Iterates:
@@ -47,7 +49,7 @@ class CG:
         while True:
             direction = steepest + direction * (energy / previous)
             image = problem.gram(direction) + problem.lam * direction
-            step = _ratio(energy, np.sum(direction * image, axis=0))
+            step = quotient(energy, np.sum(direction * image, axis=0))
             W = W - direction * step
             gradient = gradient - image * step
             objective = objective - 0.5 * step * energy
@@ -60,9 +62,3 @@ class CG:
                 direction = np.zeros_like(W)
                 steepest = preconditioner.apply(gradient)
                 energy = np.sum(gradient * steepest, axis=0)
-
-
-def _ratio(numerator: Array, denominator: Array) -> Array:
-    """Elementwise quotient; 0 where a target is solved and the denominator vanishes."""
-    positive = denominator > 0
-    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0)

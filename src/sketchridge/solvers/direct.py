@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import Curvature, DegreesCounter
-from sketchridge.preconditioner import LowRankPreconditioner
+from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 
@@ -30,6 +30,8 @@ class Direct:
 
     name: ClassVar[str] = "direct"
     summary: ClassVar[str] = "Cholesky, primal or dual by the smaller side; exact"
+    cost: ClassVar[str] = "one factorisation, nd·min(n, d) operations"
+    use_when: ClassVar[str] = "the smaller side is below a few thousand, or λ = 0"
     uses_preconditioner: ClassVar[bool] = False
     default_preconditioner: ClassVar[str] = "none"
 
@@ -43,7 +45,7 @@ class Direct:
     def iterates(
         self,
         problem: RidgeProblem,
-        preconditioner: LowRankPreconditioner,
+        preconditioner: Preconditioner,
         start: Array,
         rng: np.random.Generator,
     ) -> Iterates:

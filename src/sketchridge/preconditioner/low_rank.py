@@ -2,8 +2,7 @@
 
     a = 1 / (σ̃_k² + λ) outside the basis,   e_j = 1 / (σ̃_j² + λ) inside it
 
-A specification (`Lanczos(rank=30)`) builds a `LowRankPreconditioner` for a problem; a built one
-can be passed to many solves, with any λ.
+With a scaling of the columns the same is done to C̃ = D^{-1/2} C D^{-1/2}.
 """
 
 from __future__ import annotations
@@ -12,28 +11,26 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature, RidgeCurvature, SketchCurvature
+from sketchridge.preconditioner.base import Array, Rank, resolve_rank
+from sketchridge.preconditioner.diagonal import BLOCK_BYTES, Columns, check_exponent
+from sketchridge.preconditioner.scaled import ScaledPreconditioner, ScaledProblem, unscaled
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.sketch import (
     DENSE_EIGENPROBLEM,
     LowerBound,
+    Sketchable,
     Spectrum,
     block_lanczos,
     exact_pairs,
     make_probe,
     paper_blocks,
     random_range,
+    usable_rank,
 )
 from sketchridge.validation import check_integer, check_number, check_rank
 
-Array = NDArray[np.float64]
-Rank = int | Literal["auto"]
-
-# Beyond this ratio of the preconditioner's eigenvalues, the coordinates inside and outside the
-# basis cancel to less than the accuracy that a step needs.
-LARGEST_CONDITION = 1e12
 PAPER_RANK = 30
 NYSTROM_RANK = 100
 # The paper's q = ⌈ln n / √ε'⌉ is about 14 here; a few blocks give the same preconditioner.
@@ -51,6 +48,17 @@ class LowRankPreconditioner:
     outside: float  # a
     spectrum: Spectrum | None = None
     notes: tuple[str, ...] = ()
+    low_rank: ClassVar[bool] = True
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns that it is for."""
+        return int(self.basis.shape[0])
+
+    @property
+    def least_curvature(self) -> float:
+        """P ⪯ H + σ̃_k² I, to the sketch's accuracy, and H ⪰ λI."""
+        return self.lam * self.outside
 
     @property
     def rank(self) -> int:
@@ -99,6 +107,10 @@ class LowRankPreconditioner:
             return RidgeCurvature(self.lam)
         return SketchCurvature(self.spectrum.lower, self.lam)
 
+    def describes(self, problem: RidgeProblem) -> bool:
+        """Whether it is a sketch of the problem's data; one pass. P = I fits every problem."""
+        return self.spectrum is None or self.spectrum.describes(problem)
+
     def at(self, lam: float) -> LowRankPreconditioner:
         """The same sketch for another λ."""
         if lam == self.lam:
@@ -110,57 +122,46 @@ class LowRankPreconditioner:
 
 def from_spectrum(name: str, spectrum: Spectrum, lam: float) -> LowRankPreconditioner:
     """Eq. condSketch for a spectrum, with the rank lowered where it would lose all accuracy."""
-    values = spectrum.values
-    last = 0.0 if spectrum.exhausted or not values.size else float(values[-1])
-    notes: tuple[str, ...] = ()
-    rank = values.size
-    top = float(values[0]) if rank else 0.0
-    if top + lam > LARGEST_CONDITION * (last + lam):
-        rank = max(1, int(np.count_nonzero(top + lam <= LARGEST_CONDITION * (values + lam))))
-        last = float(values[rank - 1])
-    if rank < values.size:
-        notes = (
-            f"rank lowered from {values.size} to {rank}: the directions beyond are 1e12 times "
-            "weaker than the first, below the accuracy of float64",
-        )
+    rank, last, notes = usable_rank(spectrum, lam)
     return LowRankPreconditioner(
         name,
         lam,
         np.ascontiguousarray(spectrum.basis[:, :rank]),
-        1.0 / (values[:rank] + lam),
+        1.0 / (spectrum.values[:rank] + lam),
         1.0 / (last + lam),
         spectrum,
         notes,
     )
 
 
-class PreconditionerSpec(Protocol):
-    """A recipe that builds a preconditioner for a problem."""
+class _Sketching(Protocol):
+    """A recipe that sketches C, or C with scaled columns."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]
 
-    def directions(self, problem: RidgeProblem) -> int:
-        """The rank that it will have; a rank out of range is refused here."""
+    @property
+    def scaling(self) -> float:
+        """The exponent of the columns' mean squares; 0 is no scaling."""
 
-    def memory(self, problem: RidgeProblem) -> int:
-        """The numbers that building it will hold at its peak, about."""
-
-    def build(self, problem: RidgeProblem, rng: np.random.Generator) -> LowRankPreconditioner:
-        """Sketch the problem and make the preconditioner."""
+    def sketch(self, problem: Sketchable, rank: int, rng: np.random.Generator) -> Spectrum:
+        """Approximate the leading eigenpairs."""
 
 
-def resolve_rank(rank: Rank, default: int, problem: RidgeProblem) -> int:
-    """The rank to use; 'auto' is the default, or less on small data."""
-    limit = min(problem.n, problem.d)
-    if rank == "auto":
-        return min(default, limit)
-    if not 1 <= rank <= limit:
-        raise ValueError(
-            f"rank={rank} is out of range: it must be from 1 to min(n, d) = {limit}; "
-            "choose a smaller rank, or rank='auto'"
-        )
-    return rank
+def _sketched(
+    spec: _Sketching, problem: RidgeProblem, rank: int, rng: np.random.Generator
+) -> LowRankPreconditioner | ScaledPreconditioner:
+    """Sketch C, or with a scaling C̃, and make the preconditioner."""
+    if spec.scaling == 0:
+        return from_spectrum(spec.name, spec.sketch(problem, rank, rng), problem.lam)
+    columns = Columns.of(problem)
+    scale = columns.scale(problem.lam, spec.scaling)
+    spectrum = spec.sketch(ScaledProblem(problem, columns, scale), rank, rng)
+    return ScaledPreconditioner.of(spec.name, unscaled(spectrum, scale), scale, problem.lam)
+
+
+def _scaling_memory(scaling: float, problem: RidgeProblem, rank: int) -> int:
+    """What scaled columns add: the bound in the columns as given, the directions, scaled blocks."""
+    return 0 if scaling == 0 else 5 * problem.d * rank + 2 * BLOCK_BYTES // 8
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,9 @@ class NoPreconditioner:
 
     name: ClassVar[str] = "none"
     summary: ClassVar[str] = "P = I, the data as it is"
+    cost: ClassVar[str] = "nothing"
+    use_when: ClassVar[str] = "λ is large, or to compare"
+    low_rank: ClassVar[bool] = True
 
     def directions(self, problem: RidgeProblem) -> int:
         """None."""
@@ -192,6 +196,9 @@ class Exact:
     rank: Rank = "auto"
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = "exact leading eigenpairs of C"
+    cost: ClassVar[str] = "min(n, d)³, or tens of passes, to build; O(dk) to apply"
+    use_when: ClassVar[str] = "to see what a sketch could reach at best"
+    low_rank: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_rank(self.rank)
@@ -232,14 +239,20 @@ class Lanczos:
         If given, q = ⌈ln n / √epsilon⌉ as in the paper, instead of `blocks`.
     keep
         "rank" keeps k Ritz pairs, as the paper does; "all" keeps all q·k that were paid for.
+    scaling
+        Not 0: the columns are first divided by (diag C + λ)^(scaling / 2), one pass more; P is
+        then no longer low rank plus identity, and serves cg, gd and agd.
     """
 
     rank: Rank = "auto"
     blocks: int = FEW_BLOCKS
     epsilon: float | None = None
     keep: Literal["rank", "all"] = "rank"
+    scaling: float = 0.0
     name: ClassVar[str] = "lanczos"
     summary: ClassVar[str] = "Ritz pairs by block Lanczos, the paper's sketch"
+    cost: ClassVar[str] = "a few passes to build, O(dk) to apply"
+    use_when: ClassVar[str] = "the spectrum decays, and the solver is stochastic"
 
     def __post_init__(self) -> None:
         check_rank(self.rank)
@@ -250,6 +263,12 @@ class Lanczos:
                 raise ValueError(f"epsilon={self.epsilon} is out of range: {remedy}")
         if self.keep not in ("rank", "all"):
             raise ValueError(f"keep={self.keep!r} must be 'rank' or 'all'")
+        check_exponent("scaling", self.scaling)
+
+    @property
+    def low_rank(self) -> bool:
+        """Whether P⁻¹ is a multiple of the identity and a few directions."""
+        return self.scaling == 0
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; a rank out of range is refused here."""
@@ -258,40 +277,60 @@ class Lanczos:
     def memory(self, problem: RidgeProblem) -> int:
         """The Krylov blocks, and a few more of the same width."""
         width = self.directions(problem)
-        return problem.d * (min(problem.d, (self._blocks(problem) + 1) * width) + 3 * width)
+        krylov = problem.d * (min(problem.d, (self._blocks(problem) + 1) * width) + 3 * width)
+        kept = width if self.keep == "rank" else width * self._blocks(problem)
+        return krylov + _scaling_memory(self.scaling, problem, kept)
 
-    def _blocks(self, problem: RidgeProblem) -> int:
+    def _blocks(self, problem: Sketchable) -> int:
         return self.blocks if self.epsilon is None else paper_blocks(problem.n, self.epsilon)
 
-    def build(self, problem: RidgeProblem, rng: np.random.Generator) -> LowRankPreconditioner:
+    def build(
+        self, problem: RidgeProblem, rng: np.random.Generator
+    ) -> LowRankPreconditioner | ScaledPreconditioner:
         """Run block Lanczos and make the preconditioner."""
-        rank, blocks = self.directions(problem), self._blocks(problem)
+        return _sketched(self, problem, self.directions(problem), rng)
+
+    def sketch(self, problem: Sketchable, rank: int, rng: np.random.Generator) -> Spectrum:
+        """Approximate the leading eigenpairs by Ritz pairs."""
+        blocks = self._blocks(problem)
         krylov = block_lanczos(problem, rank, blocks, rng)
         wanted = rank if self.keep == "rank" else krylov.expanded
         basis, values = krylov.ritz(wanted)
         asked = rank if self.keep == "rank" else rank * blocks
         exhausted = krylov.exhausted and krylov.expanded < asked
-        spectrum = Spectrum(
-            basis,
-            values,
-            krylov.nystrom(),
-            exhausted,
-            krylov.probe(),
-            problem.fingerprint,
+        return Spectrum(
+            basis, values, krylov.nystrom(), exhausted, krylov.probe(), problem.fingerprint
         )
-        return from_spectrum(self.name, spectrum, problem.lam)
 
 
 @dataclass(frozen=True)
 class Nystrom:
-    """The Nyström approximation of C from one pass over the data."""
+    """The Nyström approximation of C from one pass over the data.
+
+    Parameters
+    ----------
+    rank
+        The number of random directions that C is applied to.
+    scaling
+        Not 0: the columns are first divided by (diag C + λ)^(scaling / 2), one pass more; P is
+        then no longer low rank plus identity, and serves cg, gd and agd.
+    """
 
     rank: Rank = "auto"
+    scaling: float = 0.0
     name: ClassVar[str] = "nystrom"
     summary: ClassVar[str] = "randomised Nyström approximation of C, one pass"
+    cost: ClassVar[str] = "one pass to build, O(dk) to apply"
+    use_when: ClassVar[str] = "the spectrum decays; the cheap choice for any solver"
 
     def __post_init__(self) -> None:
         check_rank(self.rank)
+        check_exponent("scaling", self.scaling)
+
+    @property
+    def low_rank(self) -> bool:
+        """Whether P⁻¹ is a multiple of the identity and a few directions."""
+        return self.scaling == 0
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; a rank out of range is refused here."""
@@ -299,26 +338,19 @@ class Nystrom:
 
     def memory(self, problem: RidgeProblem) -> int:
         """The test vectors, their images, and a few more of the same width."""
-        return 6 * problem.d * self.directions(problem)
+        width = self.directions(problem)
+        return 6 * problem.d * width + _scaling_memory(self.scaling, problem, width)
 
-    def build(self, problem: RidgeProblem, rng: np.random.Generator) -> LowRankPreconditioner:
+    def build(
+        self, problem: RidgeProblem, rng: np.random.Generator
+    ) -> LowRankPreconditioner | ScaledPreconditioner:
         """Sketch in one pass and make the preconditioner."""
-        rank = self.directions(problem)
+        return _sketched(self, problem, self.directions(problem), rng)
+
+    def sketch(self, problem: Sketchable, rank: int, rng: np.random.Generator) -> Spectrum:
+        """Approximate the leading eigenpairs by those of the Nyström approximation."""
         krylov = random_range(problem, rank, rng)
         lower = krylov.nystrom()
         basis = lower.frame @ lower.rotation
         exhausted = lower.values.size < rank
-        spectrum = Spectrum(
-            basis,
-            lower.values,
-            lower,
-            exhausted,
-            krylov.probe(),
-            problem.fingerprint,
-        )
-        return from_spectrum(self.name, spectrum, problem.lam)
-
-
-PRECONDITIONERS: dict[str, type[PreconditionerSpec]] = {
-    spec.name: spec for spec in (NoPreconditioner, Exact, Lanczos, Nystrom)
-}
+        return Spectrum(basis, lower.values, lower, exhausted, krylov.probe(), problem.fingerprint)

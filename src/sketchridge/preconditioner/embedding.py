@@ -1,0 +1,167 @@
+"""Subspace embeddings: all rows of X added up, with random signs, into a few (Clarkson–Woodruff).
+
+S (s, n) consists of ζ blocks, each of which throws every row with a random sign into one of its
+buckets; buckets are of equal size to one row. It is never dense, and is made again from its seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy  # its parts load when they are first used
+from numpy.typing import NDArray
+
+from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
+from sketchridge.preconditioner.factor import (
+    SketchedPreconditioner,
+    SketchedRows,
+    expected_least,
+)
+from sketchridge.problem import EPSILON, RidgeProblem
+
+Kind = Literal["sparse_sign", "countsketch"]
+# How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
+THROWS: dict[Kind, int] = {"sparse_sign": 8, "countsketch": 1}
+
+
+@dataclass(frozen=True)
+class RowEmbedding:
+    """A random S (s, n), given by its seed."""
+
+    kind: Kind
+    rows: int
+    n: int
+    seed: int
+
+    @classmethod
+    def draw(cls, kind: Kind, rows: int, n: int, rng: np.random.Generator) -> RowEmbedding:
+        """A new one."""
+        return cls(kind, rows, n, int(rng.integers(2**63)))
+
+    @property
+    def _buckets(self) -> list[NDArray[np.int64]]:
+        """The buckets of every block, as rows of S."""
+        return np.array_split(np.arange(self.rows), min(THROWS[self.kind], self.rows))
+
+    @property
+    def fullest(self) -> int:
+        """The number of rows in the fullest bucket."""
+        return max(-(-self.n // len(block)) for block in self._buckets)
+
+    @property
+    def excess(self) -> float:
+        """‖S‖² from above: every block is orthogonal up to the sizes of its buckets."""
+        if self.rows == self.n:
+            return 1.0
+        return float(np.mean([-(-self.n // len(block)) for block in self._buckets]))
+
+    def matrix(self) -> Any:
+        """S as a CSC matrix."""
+        if self.rows == self.n:
+            return scipy.sparse.eye_array(self.n, format="csc")
+        rng = np.random.default_rng(self.seed)
+        blocks = self._buckets
+        places = np.stack([block[rng.permutation(self.n) % len(block)] for block in blocks], axis=1)
+        signs = rng.choice([-1.0, 1.0], size=places.shape) / np.sqrt(len(blocks))
+        starts = np.arange(0, places.size + 1, len(blocks))
+        return scipy.sparse.csc_array(
+            (signs.ravel(), places.ravel(), starts), shape=(self.rows, self.n)
+        )
+
+    def weighted(self, problem: RidgeProblem) -> Any:
+        """S diag(ω)^½, CSC."""
+        S = self.matrix()
+        S.data *= np.repeat(np.sqrt(problem.weights), np.diff(S.indptr))
+        return S
+
+    def image(self, problem: RidgeProblem, vector: Array) -> Array:
+        """A times a vector (d, 1), from the problem's data, (s, 1); one pass."""
+        product: Array = self.weighted(problem) @ problem.multiply(vector)
+        return product
+
+    def embed(self, problem: RidgeProblem) -> tuple[SketchedRows, Array]:
+        """A = S diag(ω)^½ X, centred, and the same of the targets; one pass."""
+        S = self.weighted(problem)
+        problem.passes += 1
+        shift: Array = S @ np.ones(self.n)
+        return SketchedRows.of(_product(S, problem.X), problem.mean, shift), S @ problem.Y
+
+    def rounding(self, problem: RidgeProblem) -> float:
+        """A bound of the rounding error of AᵀA."""
+        terms = max(min(self.rows, problem.d), self.fullest, problem.rounding_factor)
+        return 4 * EPSILON * terms * self.excess * problem.raw_trace
+
+    def memory(self, problem: RidgeProblem) -> int:
+        """The numbers of S, of A (dense, and a block of X beside it), and of the factor."""
+        d, side = problem.d, min(self.rows, problem.d)
+        dense = isinstance(problem.X, np.ndarray)
+        filled = self.rows * d if dense else min(self.rows * d, 8 * int(problem.X.nnz))
+        return 3 * len(self._buckets) * self.n + (3 if dense else 2) * filled + side**2
+
+
+def _product(S: Any, X: Any) -> Any:
+    """S X in float64: dense in blocks of rows, sparse as it is."""
+    if not isinstance(X, np.ndarray):
+        return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
+    (s, n), d = S.shape, X.shape[1]
+    total = np.zeros((s, d))
+    # A block makes a product of s rows: as many rows a block, so that adding it up costs little.
+    for start in range(0, n, s):
+        block = np.ascontiguousarray(X[start : start + s], dtype=np.float64)
+        total += S[:, start : start + s] @ block
+    return total
+
+
+def check_kind(kind: Any) -> None:
+    """A known kind of embedding."""
+    if kind not in THROWS:
+        raise ValueError(f"kind={kind!r} must be {' or '.join(map(repr, THROWS))}")
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """P = (SX)ᵀ(SX) + λI for a subspace embedding S; the penalty is kept exact.
+
+    Parameters
+    ----------
+    rows
+        The number s of rows of S X; "auto" is 2d, and half of the rows where there are few.
+    kind
+        "sparse_sign" throws every row into eight buckets, "countsketch" into one.
+    """
+
+    rows: Rows = "auto"
+    kind: Kind = "sparse_sign"
+    name: ClassVar[str] = "embedding"
+    summary: ClassVar[str] = "Gram matrix of a subspace embedding S X of the rows, Cholesky"
+    cost: ClassVar[str] = "one pass and sd² + d³/3 to build, O(d²) to apply"
+    use_when: ClassVar[str] = "n ≫ d, d in the thousands, and the spectrum does not decay"
+    low_rank: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows)
+        check_kind(self.kind)
+
+    def _rows(self, problem: RidgeProblem) -> int:
+        default = min(2 * problem.d, -(-problem.n // 2))
+        return resolve_rows(self.rows, default, problem, self.name)
+
+    def directions(self, problem: RidgeProblem) -> int:
+        """The rank that it will have; rows out of range are refused here."""
+        return min(self._rows(problem), problem.d)
+
+    def memory(self, problem: RidgeProblem) -> int:
+        """S, the rows of S X, and the factor."""
+        return RowEmbedding(self.kind, self._rows(problem), problem.n, 0).memory(problem)
+
+    def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
+        """Embed in one pass and factorise."""
+        source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
+        rows, _ = source.embed(problem)
+        least = expected_least(source.rows, problem.d)
+        told = f"{problem.n} rows embedded into {source.rows}"
+        return SketchedPreconditioner.of(
+            self.name, problem, rows, source, source.rounding(problem), least, told
+        )

@@ -1,0 +1,427 @@
+"""P = AᵀA + μI for a few rows A that stand for all of them, by Cholesky in the smaller side.
+
+Rows drawn from X and rows of an embedding S X are both such an A; what differs is the constant
+c with AᵀA ⪯ c·C, which makes the certificate: P ⪯ max(c, μ/λ)·H.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy  # its parts load when they are first used
+
+from sketchridge.certificate import Curvature, DegreesCounter
+from sketchridge.preconditioner.base import Array
+from sketchridge.problem import EPSILON, RidgeProblem
+
+# μ below this share of A's size, times the side, drowns in the rounding of the normal matrix.
+SINGULAR = 8 * EPSILON
+# μ below this share of A's size makes a loose certificate, and P's smallest eigenvalue pays.
+NEARLY_NOTHING = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedRows:
+    """A = B − u mᵀ (s, d): B dense or CSR in float64, m the mean that is centred away."""
+
+    matrix: Any  # B
+    centring: tuple[Array, Array] | None = None  # u (s,) and m (d,), where there is something to do
+
+    @classmethod
+    def of(cls, matrix: Any, mean: Array | None, shift: Array) -> SketchedRows:
+        """Centre the rows: dense ones in place, sparse ones implicitly."""
+        if mean is None:
+            return cls(matrix)
+        if isinstance(matrix, np.ndarray):
+            for row, amount in zip(matrix, shift, strict=True):
+                row -= amount * mean
+            return cls(matrix)
+        return cls(matrix, (shift, mean))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(s, d)."""
+        return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+
+    def multiply(self, V: Array) -> Array:
+        """A V, (s, k)."""
+        product: Array = self.matrix @ V
+        if self.centring is None:
+            return product
+        shift, mean = self.centring
+        return product - np.outer(shift, mean @ V)
+
+    def adjoint(self, R: Array) -> Array:
+        """Aᵀ R, (d, k)."""
+        product: Array = self.matrix.T @ R
+        if self.centring is None:
+            return product
+        shift, mean = self.centring
+        return product - np.outer(mean, shift @ R)
+
+    def gram(self) -> Array:
+        """AᵀA, dense (d, d)."""
+        product = _dense(self.matrix.T @ self.matrix)
+        if self.centring is not None:
+            shift, mean = self.centring
+            _centre(product, mean, self.matrix.T @ shift, float(shift @ shift))
+        return product
+
+    def outer(self) -> Array:
+        """A Aᵀ, dense (s, s)."""
+        product = _dense(self.matrix @ self.matrix.T)
+        if self.centring is not None:
+            shift, mean = self.centring
+            _centre(product, shift, self.matrix @ mean, float(mean @ mean))
+        return product
+
+
+def _dense(product: Any) -> Array:
+    array: Array = product if isinstance(product, np.ndarray) else product.toarray()
+    return array
+
+
+def _centre(product: Array, vector: Array, image: Array, square: float) -> None:
+    """Subtract v bᵀ + b vᵀ − square·v vᵀ in place, row by row so that nothing is copied."""
+    image = image - 0.5 * square * vector
+    for row, one, other in zip(product, vector, image, strict=True):
+        row -= one * image + other * vector
+
+
+class ShiftedCholesky:
+    """The Cholesky factor of M + μI, and M itself, so that another μ can follow.
+
+    One array holds both: the factor is its lower triangle, M's other half its upper one.
+    """
+
+    def __init__(self, array: Array, diagonal: Array, mu: float) -> None:
+        self.array, self.diagonal, self.mu = array, diagonal, mu
+
+    @classmethod
+    def of(cls, M: Array, mu: float) -> ShiftedCholesky:
+        """Factorise M + μI; M, in C order, is overwritten."""
+        diagonal = M.diagonal().copy()
+        M[np.diag_indices_from(M)] += mu
+        array, info = scipy.linalg.lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
+        if info != 0:
+            raise np.linalg.LinAlgError(
+                f"a normal matrix of side {len(diagonal)} is not positive definite with μ = {mu:g}"
+            )
+        return cls(array, diagonal, mu)
+
+    def at(self, mu: float) -> ShiftedCholesky:
+        """The factor of the same M with another μ."""
+        M = np.triu(self.array, 1)
+        M += M.T
+        M[np.diag_indices_from(M)] = self.diagonal
+        return ShiftedCholesky.of(np.ascontiguousarray(M), mu)
+
+    @property
+    def side(self) -> int:
+        """The number of rows of M."""
+        return self.diagonal.size
+
+    def solve(self, G: Array) -> Array:
+        """(M + μI)⁻¹ G."""
+        solution: Array = scipy.linalg.cho_solve((self.array, True), G, check_finite=False)
+        return solution
+
+    def half(self, G: Array) -> Array:
+        """L⁻¹ G."""
+        solution: Array = scipy.linalg.solve_triangular(
+            self.array, G, lower=True, check_finite=False
+        )
+        return solution
+
+    @cached_property
+    def inverse_trace(self) -> float:
+        """tr (M + μI)⁻¹ = ‖L⁻¹‖²."""
+        inverse, _ = scipy.linalg.lapack.dtrtri(self.array, lower=1)
+        return float(sum(np.sum(inverse[j:, j] ** 2) for j in range(self.side)))
+
+
+class Factor(Protocol):
+    """P = AᵀA + μI."""
+
+    @property
+    def cholesky(self) -> ShiftedCholesky:
+        """The factor of AᵀA + μI, or of A Aᵀ + μI."""
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns."""
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues, in exact arithmetic."""
+
+    def at(self, mu: float) -> Factor:
+        """The same rows with another μ."""
+
+    def solve(self, G: Array) -> Array:
+        """P⁻¹ G for G (d, t)."""
+
+    def energy(self, G: Array) -> Array:
+        """gᵀP⁻¹g of every column of G (d, t), from above."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalFactor:
+    """By the factor of AᵀA + μI, (d, d)."""
+
+    cholesky: ShiftedCholesky
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns."""
+        return self.cholesky.side
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues: μ, or 1 / tr P⁻¹ where μ is nearly nothing."""
+        mu = self.cholesky.mu
+        size = float(self.cholesky.diagonal.sum())
+        if mu >= NEARLY_NOTHING * size:
+            return mu
+        error = 4 * self.cholesky.side * EPSILON * size
+        return max(mu, 1.0 / self.cholesky.inverse_trace - error)
+
+    def at(self, mu: float) -> PrimalFactor:
+        """The same rows with another μ."""
+        return PrimalFactor(self.cholesky.at(mu))
+
+    def solve(self, G: Array) -> Array:
+        """P⁻¹ G for G (d, t)."""
+        return self.cholesky.solve(G)
+
+    def energy(self, G: Array) -> Array:
+        """gᵀP⁻¹g of every column of G (d, t)."""
+        energy: Array = np.sum(self.cholesky.half(G) ** 2, axis=0)
+        return energy
+
+
+@dataclass(frozen=True, eq=False)
+class DualFactor:
+    """By the factor of A Aᵀ + μI, (s, s), and the rows A."""
+
+    cholesky: ShiftedCholesky
+    rows: SketchedRows
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns."""
+        return self.rows.shape[1]
+
+    @property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues: s < d, and there is μ alone in many directions."""
+        return self.cholesky.mu
+
+    def at(self, mu: float) -> DualFactor:
+        """The same rows with another μ."""
+        return DualFactor(self.cholesky.at(mu), self.rows)
+
+    def solve(self, G: Array) -> Array:
+        """P⁻¹ G = (G − Aᵀ (A Aᵀ + μI)⁻¹ A G) / μ."""
+        inside = self.rows.adjoint(self.cholesky.solve(self.rows.multiply(G)))
+        solution: Array = (G - inside) / self.cholesky.mu
+        return solution
+
+    def energy(self, G: Array) -> Array:
+        """gᵀP⁻¹g of every column of G (d, t), from above.
+
+        It is a difference, (‖g‖² − ‖L⁻¹A g‖²) / μ: what rounding could hide is added.
+        """
+        mu, squares = self.cholesky.mu, np.sum(G**2, axis=0)
+        image = self.cholesky.half(self.rows.multiply(G))
+        size = 1.0 + float(self.cholesky.diagonal.sum()) / mu
+        hidden = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON * size * squares
+        energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / mu
+        return np.maximum(energy, 0.0)
+
+
+def factorise(rows: SketchedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
+    """Factorise in the smaller side; notes if μ had to be raised to the accuracy of float64."""
+    s, d = rows.shape
+    M = rows.gram() if d <= s else rows.outer()
+    used, notes = usable_shift(mu, min(s, d), float(M.diagonal().sum()))
+    cholesky = ShiftedCholesky.of(M, used)
+    return (PrimalFactor(cholesky) if d <= s else DualFactor(cholesky, rows)), notes
+
+
+def usable_shift(mu: float, side: int, size: float) -> tuple[float, tuple[str, ...]]:
+    """The μ that Cholesky can bear beside a matrix of this size, and a note if it is larger."""
+    least = SINGULAR * side * size
+    if mu >= least:
+        return mu, ()
+    return least, (
+        f"the preconditioner's λ is raised from {mu:.3g} to {least:.3g}, the accuracy of float64",
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FactorCurvature:
+    """P = AᵀA + μI with AᵀA ⪯ excess·C, as a certificate."""
+
+    factor: Factor
+    lam: float
+    excess: float
+    error: float  # rounding may have put P above AᵀA + μI by this much
+
+    @cached_property
+    def smallest(self) -> float:
+        """A lower bound of P's eigenvalues."""
+        return self.factor.smallest
+
+    @property
+    def constant(self) -> float:
+        """The c in P ⪯ c·H."""
+        exact = max(self.excess, self.factor.cholesky.mu / self.lam)
+        return exact + self.error / max(self.lam, (self.smallest - self.error) / exact)
+
+    def energy(self, G: Array) -> Array:
+        """gᵀP⁻¹g of every column of G (d, t)."""
+        return self.factor.energy(G)
+
+    def counter(self) -> DegreesCounter:
+        """What counts the degrees of freedom."""
+        return FactorCounter(self.factor.cholesky, self.lam, self.excess)
+
+
+@dataclass(frozen=True, eq=False)
+class FactorCounter:
+    """What AᵀA ⪯ excess·C tells of the effective dimension."""
+
+    cholesky: ShiftedCholesky
+    lam: float
+    excess: float
+
+    def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
+        """Bounds of tr(C H⁻¹): that of AᵀA/excess at least; the rest evenly on all directions."""
+        mu, goal = self.cholesky.mu, self.excess * self.lam
+        covered = max(0.0, self.cholesky.side - mu * self.cholesky.inverse_trace)
+        rest = max(0.0, trace[1] - float(self.cholesky.diagonal.sum()) / self.excess)
+        most = covered * max(1.0, mu / goal) + rest * rank / (rest + rank * self.lam)
+        evenly = rank * trace[1] / (trace[1] + rank * self.lam)
+        return covered * min(1.0, mu / goal), min(most, evenly)
+
+
+class RowSource(Protocol):
+    """Where the rows A of a sketch come from: it can make them again from the same data."""
+
+    @property
+    def excess(self) -> float:
+        """The c with AᵀA ⪯ c·C."""
+
+    def image(self, problem: RidgeProblem, vector: Array) -> Array:
+        """A times a vector (d, 1), from the problem's data, (s, 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedPreconditioner:
+    """P = AᵀA + μI, with what knows its data again."""
+
+    name: str
+    lam: float
+    factor: Factor
+    source: RowSource
+    rounding: float  # a bound of P's rounding error but for μ's part
+    least_curvature: float
+    fingerprint: bytes
+    probe: Array  # (s, 1) A times the vector of `probe_vector`
+    told: tuple[str, ...]
+    raised: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        problem: RidgeProblem,
+        rows: SketchedRows,
+        source: RowSource,
+        rounding: float,
+        least_curvature: float,
+        told: str,
+    ) -> SketchedPreconditioner:
+        """Factorise the rows for the problem's λ."""
+        factor, raised = factorise(rows, problem.lam)
+        return cls(
+            name,
+            problem.lam,
+            factor,
+            source,
+            rounding,
+            least_curvature,
+            problem.fingerprint,
+            rows.multiply(probe_vector(problem.d)),
+            (told,),
+            raised,
+        )
+
+    @property
+    def low_rank(self) -> bool:
+        """It is not."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the plan should tell of it."""
+        return self.told + self.raised
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns that it is for."""
+        return self.factor.columns
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that the rows span."""
+        return self.factor.cholesky.side
+
+    def directions(self, problem: RidgeProblem) -> int:
+        """The rank, as a recipe gives it."""
+        return self.rank
+
+    def memory(self, problem: RidgeProblem) -> int:
+        """Nothing for its own λ; a factor more for another."""
+        return 0 if problem.given_lam == self.lam else 3 * self.rank**2
+
+    def apply(self, G: Array) -> Array:
+        """P⁻¹ G for G (d, t)."""
+        return self.factor.solve(G)
+
+    def curvature(self) -> Curvature:
+        """P itself, with the constant that bounds it by H."""
+        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.cholesky.mu
+        return FactorCurvature(self.factor, self.lam, self.source.excess, self.rounding + penalty)
+
+    def describes(self, problem: RidgeProblem) -> bool:
+        """Whether the rows of the sketch come from the problem's data."""
+        if self.fingerprint != problem.fingerprint:
+            return False
+        vector = probe_vector(problem.d)
+        difference = self.source.image(problem, vector) - self.probe
+        size = np.sqrt(self.source.excess * problem.raw_trace) * np.linalg.norm(vector)
+        return bool(np.linalg.norm(difference) <= 1e-10 * size)
+
+    def at(self, lam: float) -> SketchedPreconditioner:
+        """The same rows for another λ: one more factorisation."""
+        if lam == self.lam:
+            return self
+        cholesky = self.factor.cholesky
+        mu, raised = usable_shift(lam, cholesky.side, float(cholesky.diagonal.sum()))
+        return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
+
+
+def probe_vector(d: int) -> Array:
+    """A vector (d, 1) whose image tells data apart."""
+    vector: Array = np.cos(np.arange(1.0, d + 1.0))[:, None]
+    return vector
+
+
+def expected_least(rows: int, d: int) -> float:
+    """λ_min(P^{-1/2} H P^{-1/2}) as of s random rows in d dimensions (Marchenko–Pastur)."""
+    return float(1.0 / (1.0 + np.sqrt(d / rows)) ** 2)

@@ -1,0 +1,93 @@
+"""SAGA, SAG, SDCA, Kaczmarz and Katyusha as their papers write them: dense, slow, numpy alone.
+
+All run in the preconditioned coordinates w̃ = P^{1/2} w on explicit rows x̃_i = P^{-1/2} x_i, and
+return w = P^{-1/2} w̃. `omega` are the rows' weights and sum to one.
+"""
+
+import numpy as np
+
+
+def table_method(X, y, lam, P_inv_sqrt, omega, weights_of_change, w0, order, eta):
+    """SAGA (weights_of_change = ω_i/p_i) and SAG (ω_i): the points after every step, a row each.
+
+    The table remembers whole gradients, as for a general loss.
+    """
+    rows = X @ P_inv_sqrt
+    ridge = lam * P_inv_sqrt @ P_inv_sqrt
+    w = np.linalg.solve(P_inv_sqrt, w0)
+    table = np.array([(x @ w - t) * x for x, t in zip(rows, y, strict=True)])
+    points = []
+    for i in order:
+        fresh = (rows[i] @ w - y[i]) * rows[i]
+        mean = omega @ table
+        w = w - eta * (weights_of_change[i] * (fresh - table[i]) + mean + ridge @ w)
+        table[i] = fresh
+        points.append(P_inv_sqrt @ w)
+    return np.array(points)
+
+
+def sdca(X, y, lam, omega, order):
+    """Exact dual coordinate ascent on D(α) = Σ ω_i (α_i y_i − α_i²/2) − ‖Σ ω_i α_i x_i‖²/(2λ)."""
+    alpha = np.zeros(len(y))
+    points = []
+    for i in order:
+        w = X.T @ (omega * alpha) / lam
+        # dD/dα_i = ω_i (y_i − α_i − x_iᵀw), and the second derivative −ω_i (1 + ω_i‖x_i‖²/λ)
+        alpha[i] += (y[i] - alpha[i] - X[i] @ w) / (1 + omega[i] * X[i] @ X[i] / lam)
+        points.append(X.T @ (omega * alpha) / lam)
+    return np.array(points)
+
+
+def dual_free_sdca(X, y, lam, P_inv_sqrt, omega, order, rates):
+    """Shalev-Shwartz's dual-free SDCA with vectors α_i, on Σ ω_i f_i(w̃) + μ/2 ‖w̃‖².
+
+    f_i(w̃) = ½(x̃_iᵀw̃ − y_i)² + ½ w̃ᵀ(λP⁻¹ − μI)w̃ with μ = λ times the largest eigenvalue of P⁻¹.
+    """
+    rows = X @ P_inv_sqrt
+    P_inv = P_inv_sqrt @ P_inv_sqrt
+    mu = lam * np.linalg.eigvalsh(P_inv)[-1]
+    shift = lam * P_inv - mu * np.eye(X.shape[1])
+    alpha = np.zeros_like(rows)
+    w = np.zeros(X.shape[1])
+    points = []
+    for i in order:
+        v = (rows[i] @ w - y[i]) * rows[i] + shift @ w + alpha[i]
+        alpha[i] = alpha[i] - rates[i] * mu * v
+        w = w - rates[i] * omega[i] * v
+        np.testing.assert_allclose(w, omega @ alpha / mu, rtol=1e-6, atol=1e-9)
+        points.append(P_inv_sqrt @ w)
+    return np.array(points)
+
+
+def kaczmarz(X, y, lam, order):
+    """Projections onto the rows of [X, √(nλ) I] (w, z) = y, from zero."""
+    n, d = X.shape
+    augmented = np.hstack([X, np.sqrt(n * lam) * np.eye(n)])
+    point = np.zeros(n + d)
+    points = []
+    for i in order:
+        row = augmented[i]
+        point = point + (y[i] - row @ point) / (row @ row) * row
+        points.append(point[:d])
+    return np.array(points)
+
+
+def katyusha(X, y, lam, P_inv_sqrt, omega, p, w_bar, z, order, tau, eta):
+    """Loopless Katyusha between two snapshots: y and z after the steps, as w's.
+
+    The snapshot's share is ½. The strong convexity is μ = λ times the largest eigenvalue of P⁻¹.
+    """
+    rows = X @ P_inv_sqrt
+    ridge = lam * P_inv_sqrt @ P_inv_sqrt
+    mu = np.linalg.eigvalsh(ridge)[-1]
+    to_w = P_inv_sqrt
+    snapshot, ahead = np.linalg.solve(to_w, w_bar), np.linalg.solve(to_w, z)
+    full = rows.T @ (omega * (rows @ snapshot - y)) + ridge @ snapshot
+    point = snapshot
+    for i in order:
+        x = tau * ahead + 0.5 * snapshot + (1 - tau - 0.5) * point
+        change = omega[i] / p[i] * (rows[i] @ (x - snapshot)) * rows[i] + ridge @ (x - snapshot)
+        after = (ahead + eta * mu * x - eta * (change + full)) / (1 + eta * mu)
+        point = x + tau * (after - ahead)
+        ahead = after
+    return to_w @ point, to_w @ ahead
