@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sketchridge.comparison import Comparison, compare
     from sketchridge.driver import solve
     from sketchridge.preconditioner import (
         Diagonal,
@@ -26,6 +27,7 @@ __all__ = [
     "CG",
     "GD",
     "SVRG",
+    "Comparison",
     "Diagonal",
     "Direct",
     "Embedding",
@@ -39,11 +41,13 @@ __all__ = [
     "SketchAndSolve",
     "Solution",
     "Status",
+    "compare",
     "solve",
 ]
 
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
+    "sketchridge.comparison": ("Comparison", "compare"),
     "sketchridge.driver": ("solve",),
     "sketchridge.preconditioner": (
         "Diagonal",
