@@ -161,8 +161,9 @@ class SpectrumGuess:
         top = self.at(max(1, rank)) + lam
         # Outside the sketch the certificate knows λ alone, and is late by about this.
         certified = tol * np.sqrt(lam / top)
-        beyond = self.positions >= rank
-        places, left = self.positions[beyond], self.tail[beyond]
+        places = np.append(np.arange(1.0, self.values.size + 1), self.positions)
+        left = np.append(self.values, self.tail)[places >= rank]
+        places = places[places >= rank]
         roots = np.sqrt((left + lam) / floor)
         one_by_one = ITERATIONS_A_DIRECTION * (places - rank)
         return float(np.min(one_by_one + np.maximum(1.0, roots * np.log(4 / certified) / 4)))
