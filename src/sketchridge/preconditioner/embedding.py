@@ -14,12 +14,8 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
-from sketchridge.preconditioner.factor import (
-    SketchedPreconditioner,
-    SketchedRows,
-    expected_least,
-    sparse_factor,
-)
+from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
+from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
 from sketchridge.problem import EPSILON, RidgeProblem
 
 Kind = Literal["sparse_sign", "countsketch"]
