@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
     from sketchridge.estimators import Ridge, RidgeClassifier
+    from sketchridge.path import RidgePath, ridge_path
     from sketchridge.preconditioner import (
         Diagonal,
         Embedding,
@@ -57,12 +58,14 @@ __all__ = [
     "Record",
     "Ridge",
     "RidgeClassifier",
+    "RidgePath",
     "RowSampling",
     "SketchAndSolve",
     "Solution",
     "Status",
     "__version__",
     "diagnose",
+    "ridge_path",
     "solve",
 ]
 
@@ -71,6 +74,7 @@ _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
     "sketchridge.driver": ("solve",),
     "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
+    "sketchridge.path": ("RidgePath", "ridge_path"),
     "sketchridge.preconditioner": (
         "Diagonal",
         "Embedding",

@@ -95,10 +95,10 @@ def advise(
     iterations = _cg_iterations(known, lam, tol)
     epoch = 3 if sparse else 2
     sketch = 1 + COLUMN_COST * k
-    svrg = epoch * _svrg_epochs(after, n, tol)
+    svrg = epoch * svrg_epochs(after, n, tol)
     svrg_cost = (FEW_BLOCKS + 1) * sketch + svrg * (1 + k * n / stored)
     cg_cost = sketch + iterations[1 : ranks + 1] * (1 + k * d / stored)
-    plain = epoch * float(_svrg_epochs(np.array([before]), n, tol)[0])
+    plain = epoch * float(svrg_epochs(np.array([before]), n, tol)[0])
     found = [
         _best("svrg", "lanczos", svrg + FEW_BLOCKS + 1, svrg_cost),
         _best("cg", "nystrom", iterations[1 : ranks + 1] + 1, cg_cost),
@@ -117,7 +117,7 @@ def _best(solver: str, preconditioner: str, passes: Array, cost: Array) -> Candi
     return Candidate(solver, preconditioner, where + 1, float(passes[where]), float(cost[where]))
 
 
-def _svrg_epochs(condition: Array, n: int, tol: float) -> Array:
+def svrg_epochs(condition: Array, n: int, tol: float) -> Array:
     """Epochs of n steps to a relative gap: the weakest direction's averaged iterates, squared."""
     x = SVRG_STEP * n / condition
     factor = np.maximum((-np.expm1(-x) / x) ** 2, BEST_EPOCH)

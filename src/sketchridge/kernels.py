@@ -1389,11 +1389,18 @@ def csr_normal_vector(
     weights: Array,
     start: int,
     stop: int,
+    every: bool,
     residual: Array,
     product: Array,
 ) -> None:
-    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range."""
+    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range.
+
+    Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
+    """
     for i in range(start, stop):
+        if weights[i] == 0.0 and not every:
+            residual[i] = 0.0
+            continue
         residual[i] = _csr_dot(rows, i, v) - shifts[i]
         _csr_add(rows, i, weights[i] * residual[i], product)
 
@@ -1486,6 +1493,8 @@ def csr_normal(
     """product += Xᵀ diag(weights) R, total += weightsᵀR, R = X v − 1 shiftᵀ; a range of rows."""
     row_product = np.empty(v.shape[1])
     for i in range(start, stop):
+        if weights[i] == 0.0:
+            continue
         row_product[:] = -shift
         _csr_row_product(rows, i, v, row_product)
         row_product *= weights[i]

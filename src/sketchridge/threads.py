@@ -26,6 +26,12 @@ def _controller() -> ThreadpoolController:
 
 
 @cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries alone; looking for them takes longer than a small solve."""
+    return _controller().select(user_api="blas")
+
+
+@cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """One pool a process: the threads of a parent do not survive a fork."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sketchridge")
@@ -68,7 +74,7 @@ class _SingleThreadedBlas:
         with self.lock:
             if self.users == 0:
                 self.threads_before = _blas_threads()
-                self.limit = _controller().limit(limits=1, user_api="blas")
+                self.limit = _blas().limit(limits=1)
             self.users += 1
 
     def leave(self) -> None:
@@ -100,8 +106,7 @@ def thread_count() -> int:
 
 
 def _blas_threads() -> int:
-    blas = _controller().select(user_api="blas")
-    counts = [int(library.num_threads) for library in blas.lib_controllers]
+    counts = [int(library.num_threads) for library in _blas().lib_controllers]
     return max(1, min([*counts, _cores()]))
 
 

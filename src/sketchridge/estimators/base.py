@@ -224,12 +224,14 @@ class RidgeEstimator(BaseEstimator):
         )
 
     def _is_first_chunk(self) -> bool:
-        """Whether partial_fit starts here; after fit it cannot, for fit keeps no moments."""
+        """Whether partial_fit starts here; after fit it starts anew, for fit keeps no moments."""
         first = not hasattr(self, "_moments")
         if first and hasattr(self, "coef_"):
-            raise ValueError(
-                "partial_fit after fit cannot go on from it: fit does not keep what is needed of "
-                "its rows; give them to partial_fit too, on a new estimator (sklearn.base.clone)"
+            warnings.warn(
+                "partial_fit after fit starts anew: fit keeps nothing of its rows to go on from; "
+                "give them to partial_fit too",
+                UserWarning,
+                stacklevel=3,
             )
         return first
 

@@ -92,7 +92,8 @@ def _settled(
     solver, reason = choice.solver, known or choice.reason
     if isinstance(problem, ImplicitColumns) and not _reads_no_rows(choice):
         problem = problem.with_rows()
-    if isinstance(solver, Direct) and decomposition_pays(problem, np.unique(lams).size):
+    several = lams.size > 1 and isinstance(solver, Direct)
+    if several and decomposition_pays(problem, np.unique(lams).size):
         solver = ManyPenalties(decompose(problem))
         reason += "; one eigendecomposition serves all penalties"
     return problem, replace(controls, solver=solver), reason
@@ -119,6 +120,9 @@ def _reads_no_rows(choice: Choice) -> bool:
 
 def _groups(lams: Array) -> Iterator[tuple[float, NDArray[np.intp]]]:
     """Every λ with its targets, from the largest on."""
+    if lams.size == 1:
+        yield float(lams[0]), np.zeros(1, np.intp)
+        return
     values, members = np.unique(lams, return_inverse=True)
     for index in reversed(range(values.size)):
         yield float(values[index]), np.flatnonzero(members == index)

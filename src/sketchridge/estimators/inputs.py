@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from sketchridge.estimators.compatibility import FINITE, remember_features
 from sketchridge.estimators.frames import to_matrix
-from sketchridge.validation import check_matrix, check_weights
+from sketchridge.validation import FLOATS, check_matrix, check_weights
 
 Array = NDArray[np.float64]
 
@@ -57,7 +57,15 @@ def read_new_data(estimator: Any, X: Any) -> Any:
 
 def _read_numbers(estimator: Any, X: Any, notes: list[str], **options: Any) -> Any:
     matrix = to_matrix(X, notes)
+    if FINITE in options and _is_ready(matrix):
+        return matrix  # scikit-learn would find nothing to say, and take a while
     return check_array(matrix, dtype="numeric", estimator=estimator, input_name="X", **options)
+
+
+def _is_ready(X: Any) -> bool:
+    """Whether X is a plain array of floats with something in it."""
+    plain = isinstance(X, np.ndarray) and not isinstance(X, np.ma.MaskedArray)
+    return bool(plain and X.ndim == 2 and X.size and X.dtype in FLOATS)
 
 
 def read_targets(estimator: Any, X: Any, y: Any) -> Array:

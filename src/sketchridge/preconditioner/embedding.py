@@ -18,6 +18,7 @@ from sketchridge.preconditioner.factor import (
     SketchedPreconditioner,
     SketchedRows,
     expected_least,
+    sparse_factor,
 )
 from sketchridge.problem import EPSILON, RidgeProblem
 
@@ -94,11 +95,13 @@ class RowEmbedding:
         return 4 * EPSILON * terms * self.excess * problem.raw_trace
 
     def memory(self, problem: RidgeProblem) -> int:
-        """The numbers of S, of A (dense, and a block of X beside it), and of the factor."""
-        d, side = problem.d, min(self.rows, problem.d)
-        dense = isinstance(problem.X, np.ndarray)
-        filled = self.rows * d if dense else min(self.rows * d, 8 * int(problem.X.nnz))
-        return 3 * len(self._buckets) * self.n + (3 if dense else 2) * filled + side**2
+        """The numbers of S and its making, of A and what it is added up from, and the factor."""
+        side, throws = min(self.rows, problem.d), len(self._buckets)
+        making = 6 * throws * self.n
+        if isinstance(problem.X, np.ndarray):
+            return making + 3 * self.rows * problem.d + side**2
+        filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
+        return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
 
 
 def _product(S: Any, X: Any) -> Any:
@@ -145,8 +148,7 @@ class Embedding:
         check_kind(self.kind)
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; rows out of range are refused here."""

@@ -42,6 +42,16 @@ class SketchedRows:
         return cls(matrix, (shift, mean))
 
     @property
+    def size(self) -> float:
+        """What rounding errors are in proportion to: ‖A‖², and what centring cancels."""
+        values = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.data
+        size = float(np.vdot(values, values))
+        if self.centring is not None:
+            shift, mean = self.centring
+            size += float(shift @ shift) * float(mean @ mean)
+        return size
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(s, d)."""
         return int(self.matrix.shape[0]), int(self.matrix.shape[1])
@@ -97,11 +107,12 @@ class ShiftedCholesky:
     One array holds both: the factor is its lower triangle, M's other half its upper one.
     """
 
-    def __init__(self, array: Array, diagonal: Array, mu: float) -> None:
+    def __init__(self, array: Array, diagonal: Array, mu: float, size: float) -> None:
         self.array, self.diagonal, self.mu = array, diagonal, mu
+        self.size = size  # what M's rounding errors are in proportion to
 
     @classmethod
-    def of(cls, M: Array, mu: float) -> ShiftedCholesky:
+    def of(cls, M: Array, mu: float, size: float) -> ShiftedCholesky:
         """Factorise M + μI; M, in C order, is overwritten."""
         diagonal = M.diagonal().copy()
         M[np.diag_indices_from(M)] += mu
@@ -110,14 +121,14 @@ class ShiftedCholesky:
             raise np.linalg.LinAlgError(
                 f"a normal matrix of side {len(diagonal)} is not positive definite with μ = {mu:g}"
             )
-        return cls(array, diagonal, mu)
+        return cls(array, diagonal, mu, size)
 
     def at(self, mu: float) -> ShiftedCholesky:
         """The factor of the same M with another μ."""
         M = np.triu(self.array, 1)
         M += M.T
         M[np.diag_indices_from(M)] = self.diagonal
-        return ShiftedCholesky.of(np.ascontiguousarray(M), mu)
+        return ShiftedCholesky.of(np.ascontiguousarray(M), mu, self.size)
 
     @property
     def side(self) -> int:
@@ -156,7 +167,7 @@ class Factor(Protocol):
 
     @property
     def smallest(self) -> float:
-        """A lower bound of P's eigenvalues, in exact arithmetic."""
+        """A lower bound of P's eigenvalues."""
 
     def at(self, mu: float) -> Factor:
         """The same rows with another μ."""
@@ -182,8 +193,7 @@ class PrimalFactor:
     @property
     def smallest(self) -> float:
         """A lower bound of P's eigenvalues: μ, or 1 / tr P⁻¹ where μ is nearly nothing."""
-        mu = self.cholesky.mu
-        size = float(self.cholesky.diagonal.sum())
+        mu, size = self.cholesky.mu, self.cholesky.size
         if mu >= NEARLY_NOTHING * size:
             return mu
         error = 4 * self.cholesky.side * EPSILON * size
@@ -237,7 +247,7 @@ class DualFactor:
         """
         mu, squares = self.cholesky.mu, np.sum(G**2, axis=0)
         image = self.cholesky.half(self.rows.multiply(G))
-        size = 1.0 + float(self.cholesky.diagonal.sum()) / mu
+        size = 1.0 + self.cholesky.size / mu
         hidden = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON * size * squares
         energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / mu
         return np.maximum(energy, 0.0)
@@ -246,10 +256,14 @@ class DualFactor:
 def factorise(rows: SketchedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
     """Factorise in the smaller side; notes if μ had to be raised to the accuracy of float64."""
     s, d = rows.shape
-    M = rows.gram() if d <= s else rows.outer()
-    used, notes = usable_shift(mu, min(s, d), float(M.diagonal().sum()))
-    cholesky = ShiftedCholesky.of(M, used)
+    used, notes = usable_shift(mu, min(s, d), rows.size)
+    cholesky = ShiftedCholesky.of(rows.gram() if d <= s else rows.outer(), used, rows.size)
     return (PrimalFactor(cholesky) if d <= s else DualFactor(cholesky, rows)), notes
+
+
+def sparse_factor(side: int) -> int:
+    """The numbers that a factor takes where the rows are sparse: their product is sparse first."""
+    return 3 * side**2
 
 
 def usable_shift(mu: float, side: int, size: float) -> tuple[float, tuple[str, ...]]:
@@ -412,7 +426,7 @@ class SketchedPreconditioner:
         if lam == self.lam:
             return self
         cholesky = self.factor.cholesky
-        mu, raised = usable_shift(lam, cholesky.side, float(cholesky.diagonal.sum()))
+        mu, raised = usable_shift(lam, cholesky.side, cholesky.size)
         return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
 
 

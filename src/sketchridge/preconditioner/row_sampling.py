@@ -14,6 +14,7 @@ from sketchridge.preconditioner.factor import (
     SketchedPreconditioner,
     SketchedRows,
     expected_least,
+    sparse_factor,
 )
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.problem import EPSILON, RidgeProblem
@@ -112,8 +113,7 @@ class RowSampling:
             raise ValueError(f"method={self.method!r} must be 'uniform' or 'leverage'")
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have, at most; rows out of range are refused here."""
@@ -122,14 +122,14 @@ class RowSampling:
     def memory(self, problem: RidgeProblem) -> int:
         """The sampled rows, the factor, and for scores a Nyström sketch and its coordinates."""
         s, d = self._rows(problem), problem.d
-        sampled = s * d
+        needed = s * d + min(s * d, BLOCK_BYTES // 4) + min(s, d) ** 2
         if not isinstance(problem.X, np.ndarray):
-            sampled = 3 * int(problem.X.nnz) * s // problem.n
+            needed = 6 * int(problem.X.nnz) * s // problem.n + sparse_factor(min(s, d))
         scores = 0
         if self.method == "leverage":
             sketch = Nystrom()
             scores = sketch.memory(problem) + 2 * problem.n * sketch.directions(problem)
-        return max(scores, sampled + min(s, d) ** 2)
+        return max(scores, needed)
 
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Draw the rows and factorise."""

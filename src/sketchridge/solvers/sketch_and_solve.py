@@ -41,8 +41,7 @@ class SketchAndSolve:
         check_kind(self.kind)
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(4 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 4, problem, self.name)
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """S, the rows of S X, and the factor."""
