@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sketchridge.version import __version__
 
 if TYPE_CHECKING:
+    from sketchridge.comparison import Comparison, compare
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
     from sketchridge.estimators import Ridge, RidgeClassifier
@@ -45,6 +46,7 @@ __all__ = [
     "SDCA",
     "SVRG",
     "AcceleratedSVRG",
+    "Comparison",
     "Diagnosis",
     "Diagonal",
     "Direct",
@@ -64,6 +66,7 @@ __all__ = [
     "Solution",
     "Status",
     "__version__",
+    "compare",
     "diagnose",
     "ridge_path",
     "solve",
@@ -72,6 +75,7 @@ __all__ = [
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
+    "sketchridge.comparison": ("Comparison", "compare"),
     "sketchridge.driver": ("solve",),
     "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
     "sketchridge.path": ("RidgePath", "ridge_path"),
