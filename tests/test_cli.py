@@ -424,6 +424,10 @@ def test_a_memory_map_is_fitted_and_predicted(call, houses):
     assert code == 0, errors
     code, written, errors = call("predict", "a.model", "X.npy", "--target", "y.npy")
     assert code == 0 and "r squared" in errors
+    # A file of y belongs to its X: with other data it is not taken for the truth.
+    np.save("other.npy", X[::-1])
+    code, _, errors = call("predict", "a.model", "other.npy")
+    assert code == 0 and errors == ""
     reference = Ridge(alpha=80.0, fit_intercept=False).fit(X, y)
     assert np.allclose(np.array(written.split(), float), reference.predict(X))
 

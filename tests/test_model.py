@@ -3,6 +3,7 @@
 import json
 import pickle
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import sparse
 
 from sketchridge import solve
 from sketchridge.model import Model, ModelError
+from sketchridge.solution import Forecast
 from tests.problems import decaying, sparse_rows
 
 
@@ -31,7 +33,7 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize("targets", [1, 3])
-@pytest.mark.parametrize("solver", ["direct", "cg"])
+@pytest.mark.parametrize("solver", ["auto", "direct", "cg"])
 def test_a_model_comes_back_as_it_was(targets, solver, tmp_path):
     X, solution, model = fitted(targets, solver=solver)
     model.save(tmp_path / "a.model")
@@ -56,6 +58,17 @@ def test_the_document_is_json_even_where_a_gap_is_infinite():
     assert document["status"] == "converged" and document["features"] == 12
     stuck = solve(X, X[:, 0], 1e-3, solver="cg", max_passes=1)
     json.dumps(Model.of(stuck, 1e-3).as_dict(), allow_nan=False)
+
+
+def test_a_plan_that_weighed_a_hopeless_method_is_kept(tmp_path):
+    _, solution, _ = fitted()
+    hopeless = Forecast("gd", np.inf, np.inf, 8)
+    plan = replace(solution.plan, forecasts=(hopeless,))
+    model = Model.of(replace(solution, plan=plan), 1e-3)
+    model.save(tmp_path / "a.model")
+    assert Model.load(tmp_path / "a.model").plan == plan
+    document = json.loads(json.dumps(model.as_dict(), allow_nan=False))
+    assert document["plan"]["forecasts"][0]["passes"] is None
 
 
 def test_predictions_are_alike_for_every_kind_of_matrix(tmp_path, monkeypatch):

@@ -154,11 +154,21 @@ def _fit_facts(model: Model) -> Section:
 
 def _fit_plan(model: Model) -> Section:
     plan = model.plan
-    method = plan.solver
-    if plan.preconditioner != "none":
-        method += f" with the preconditioner {plan.preconditioner} of rank {plan.rank}"
+    method = str(plan).splitlines()[0]
+    rows = [
+        (
+            forecast.method,
+            f"{forecast.passes:.0f}",
+            f"{forecast.seconds:.2g}",
+            f"{forecast.memory / 1e6:.3g}",
+        )
+        for forecast in plan.forecasts
+    ]
+    weighed = Table(("method", "passes", "seconds", "MB"), rows, folded="what was weighed")
     return Section(
-        "Plan", [f"{method}: {plan.reason}.", *(f"Note: {note}." for note in plan.notes)]
+        "Plan",
+        [f"{method}.", *(f"Note: {note}." for note in plan.notes)],
+        tables=[weighed] if rows else [],
     )
 
 

@@ -29,6 +29,7 @@ from sketchridge.cli.options import (
 from sketchridge.cli.progress import SolveProgress
 
 if TYPE_CHECKING:
+    from sketchridge.data import Dataset
     from sketchridge.model import Model
 
 
@@ -121,25 +122,34 @@ def fit(
             callback=progress,
         )
     plan = replace(solution.plan, notes=(*dataset.notes, *solution.plan.notes))
+    solution = replace(solution, plan=plan)
     model = Model.of(
-        replace(solution, plan=plan),
+        solution,
         value,
         fit_intercept=intercept,
         scale_rows=scale_rows,
         feature_names=dataset.feature_names,
-        target=target,
+        target=_column(dataset, target),
     )
     model.save(out_file)
     if report is not None:
-        _write_report(model, dataset.name, out_file, report)
+        from sketchridge.report import fit_page, write
+
+        write(fit_page(model, dataset.name, out_file), report)
     if json:
         print_json({"model": str(out_file), "report": report and str(report)} | model.as_dict())
     else:
         out.print(solution.summary(), markup=False)
-        out.print(f"model          {out_file}", markup=False)
-        if report is not None:
-            out.print(f"report         {report}", markup=False)
+        for name, path in (("model", out_file), ("report", report)):
+            if path is not None:
+                out.print(f"{name:14} {path}", markup=False)
     _finish(model, out_file)
+
+
+def _column(dataset: Dataset, target: str | None) -> str | None:
+    """The target if it is a column of a table, which other data may have too; not another file."""
+    named = dataset.feature_names is not None and target is not None
+    return target if named and not str(target).endswith(".npy") else None
 
 
 def _load_kernels(X: Any) -> None:
@@ -194,12 +204,6 @@ def _check_settings(
     check_number("tol", tol, 0.0, "give a number > 0", strict=True)
     check_optional("max_passes", max_passes, "give a number > 0")
     check_optional("max_seconds", max_seconds, "give seconds > 0")
-
-
-def _write_report(model: Model, name: str, path: Path, report: Path) -> None:
-    from sketchridge.report import fit_page, write
-
-    write(fit_page(model, name, path), report)
 
 
 def _finish(model: Model, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -66,24 +67,30 @@ def read_data(
     folder: Path | None = None,
     features: int | tuple[str, ...] | None = None,
 ) -> Dataset:
-    """The file, or the paper's problem, of that name."""
+    """The file, or the paper's problem, of that name; its notes are told."""
     from sketchridge.data import PROBLEMS, load, read
 
     path = Path(data)
     if data in PROBLEMS and not path.exists():
-        return load(data, folder)
+        dataset = load(data, folder)
+    else:
+        _check_path(data, PROBLEMS)
+        with reading(err, path.name) as progress:
+            dataset = read(data, target=target, features=features, format=format, progress=progress)
+    for note in dataset.notes:
+        err.print(f"note: {note}", markup=False)
+    return dataset
+
+
+def _check_path(data: str, problems: Iterable[str]) -> None:
+    path = Path(data)
     if path.is_dir():
         raise ValueError(f"{data} is a folder: give a file in it")
     if not path.exists() and path.name == data and not path.suffix:
         raise ValueError(
-            f"{data} is neither a file nor one of the paper's problems, {', '.join(PROBLEMS)}: "
+            f"{data} is neither a file nor one of the paper's problems, {', '.join(problems)}: "
             "check the name"
         )
-    with reading(err, path.name) as progress:
-        dataset = read(data, target=target, features=features, format=format, progress=progress)
-    for note in dataset.notes:
-        err.print(f"note: {note}", markup=False)
-    return dataset
 
 
 def read_weights(path: Path | None) -> Any:
