@@ -102,7 +102,9 @@ class Run:
                 self._follow_plan(start)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
-        self._catch_up()
+            self._catch_up_after_interrupt()
+        else:
+            self._catch_up()
         self._save(force=True)
 
     def _follow_plan(self, start: Array) -> None:
@@ -168,6 +170,13 @@ class Run:
                 fresh = self._look(iterates.send(fresh))
         except StopIteration:
             self.status = Status.ENDED
+
+    def _catch_up_after_interrupt(self) -> None:
+        """Evaluate the latest point, if that is possible: Ctrl-C may have broken an import."""
+        try:
+            self._catch_up()
+        except (AttributeError, ImportError):
+            raise KeyboardInterrupt from None
 
     def _catch_up(self) -> None:
         """Evaluate the latest point, if the solve was stopped before that."""
