@@ -16,6 +16,14 @@ from sketchridge.solvers import ALLOWED, SOLVERS
 from tests import literal
 from tests.problems import CONVERGING, decaying
 
+
+class Unknown:
+    def __repr__(self):
+        return "unknown"  # the same in every process, as the name of a test must be
+
+
+NOTHING_KNOWN = Unknown()
+
 N, D = 30, 6
 rng = np.random.default_rng(0)
 X = decaying(rng, N, D) + 0.1
@@ -279,12 +287,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones(argument, known):
     refused(ValueError, f"{argument}='newton'", "auto", *known, **chosen)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, object(), Lanczos(3), CG, np.ones(3)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, NOTHING_KNOWN, Lanczos(3), CG, np.ones(3)], ids=repr)
 def test_what_is_no_solver_is_refused(wrong):
     refused(TypeError, "solver=", "give a name", *SOLVERS, solver=wrong)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, object(), SVRG(), Lanczos, np.ones(3)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, NOTHING_KNOWN, SVRG(), Lanczos, np.ones(3)], ids=repr)
 def test_what_is_no_preconditioner_is_refused(wrong):
     refused(TypeError, "preconditioner=", *PRECONDITIONERS, solver="cg", preconditioner=wrong)
 
@@ -326,7 +334,7 @@ def test_bad_starts_are_refused(case):
     refused(error, "coef_init", y=y, solver="cg", coef_init=start)
 
 
-@pytest.mark.parametrize("seed", [-1, "seed", 1.5, object(), [1.5]], ids=str)
+@pytest.mark.parametrize("seed", [-1, "seed", 1.5, NOTHING_KNOWN, [1.5]], ids=str)
 def test_what_is_no_seed_is_refused(seed):
     refused((TypeError, ValueError), "random_state=", "Generator", random_state=seed)
 
