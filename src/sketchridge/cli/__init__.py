@@ -10,10 +10,10 @@ try:
 except ImportError:
     sys.exit("sketchridge: the command line needs typer and rich: pip install 'sketchridge[cli]'")
 
-from sketchridge.cli import demo, diagnose, fit, predict, solvers
+from sketchridge.cli import demo, diagnose, fit, predict, reproduce, solvers
 from sketchridge.cli.app import app
 
-__all__ = ["app", "demo", "diagnose", "fit", "main", "predict", "solvers"]
+__all__ = ["app", "demo", "diagnose", "fit", "main", "predict", "reproduce", "solvers"]
 
 
 def main() -> None:
