@@ -129,7 +129,9 @@ def test_unpenalised_columns_that_depend_on_each_other_are_told_and_shared():
     reduced = Ridge(feature_penalty=[0, 1, 1]).fit(X[:, [0, 3, 4]], y)
     np.testing.assert_allclose(model.predict(X), reduced.predict(X[:, [0, 3, 4]]), rtol=1e-9)
     assert model.coef_[0] == pytest.approx(model.coef_[2]) and model.coef_[1] == 0.0
-    assert any("2 are constant or depend on the others" in note for note in model.plan_.notes)
+    assert any(
+        "2 of them are constant or depend on the others" in note for note in model.plan_.notes
+    )
 
 
 def test_an_unpenalised_column_far_from_zero_keeps_its_accuracy():

@@ -161,9 +161,16 @@ class RidgeEstimator(BaseEstimator):
         moments = self._add_rows(data, Y)
         lams = to_lam(check_alpha(self.alpha, Y.shape[1]), self.alpha_scale, moments.weight)
         centred = validation.check_flag("fit_intercept", self.fit_intercept)
-        problem = self._problem(*moments.surrogate(centred), float(lams[0]), None, False)
-        offset = np.abs(moments.target_mean)
-        problem.stands_for(moments.raw_squares, moments.rounding_factor, offset)
+        if not lams.all() and lams.any():
+            raise ValueError("alpha is 0 for some targets only: partial_fit takes all, or none")
+        rows = moments.surrogate(centred, penalised=bool(lams.all()))
+        problem = self._problem(*rows, float(lams[0]), None, False)
+        problem.stands_for(
+            moments.raw_squares,
+            moments.summed_squares(centred),
+            moments.rounding_factor,
+            np.abs(moments.target_mean),
+        )
         if not isinstance(controls.solver, Direct):
             if controls.solver not in ("auto", "direct"):
                 notes.append(f"solver={self.solver!r} is not used: partial_fit is exact")
