@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sketchridge.driver import solve
-    from sketchridge.estimators import Ridge, RidgeClassifier
+    from sketchridge.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
     from sketchridge.path import RidgePath, ridge_path
     from sketchridge.preconditioner import (
         Diagonal,
@@ -38,7 +38,9 @@ __all__ = [
     "Plan",
     "Record",
     "Ridge",
+    "RidgeCV",
     "RidgeClassifier",
+    "RidgeClassifierCV",
     "RidgePath",
     "RowSampling",
     "SketchAndSolve",
@@ -51,7 +53,7 @@ __all__ = [
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
     "sketchridge.driver": ("solve",),
-    "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
+    "sketchridge.estimators": ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV"),
     "sketchridge.path": ("RidgePath", "ridge_path"),
     "sketchridge.preconditioner": (
         "Diagonal",

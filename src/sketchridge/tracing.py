@@ -91,6 +91,7 @@ class Tracer:
     began: float
     decomposition: Decomposition | None = None
     starts: Array | None = None
+    asked: str | None = None  # "direct", "cg" or "follow"; None to choose by the size
     status: Status = Status.CONVERGED
     notes: list[str] = field(default_factory=list)
     single: Plan | None = None  # of the last λ that was solved by itself
@@ -103,6 +104,8 @@ class Tracer:
         self.gap = self.objective.copy()
         self.degrees = np.tile([0.0, float(smaller_side(self.problem))], (count, 1))
         self.method, self.reason = choose_method(self.problem, self.controls)
+        if self.asked not in (None, self.method):
+            self.method, self.reason = str(self.asked), "as asked, for all λ together"
         self.shared_controls = self.controls
 
     @property
@@ -183,16 +186,16 @@ class Tracer:
 
     def _expand(self) -> None:
         """Grow Krylov spaces until they serve all λ; what they do not reach is solved singly."""
-        dimensions = []
-        for first in range(0, self.problem.targets, TARGETS_TOGETHER):
+        dimensions, reachable = [], np.flatnonzero(self.lams > 0)
+        for first in range(0, self.problem.targets if reachable.size else 0, TARGETS_TOGETHER):
             targets = slice(first, first + TARGETS_TOGETHER)
             part = self.problem.at(self.problem.lam, targets)
             with np.errstate(over="ignore", invalid="ignore"), threads_for(part, part.targets):
                 capacity = space_capacity(part, part.targets, self.controls)
                 space = KrylovSpace(part, -part.null_gradient(), capacity)
-                self._grow(space, part)
+                self._grow(space, part, self.lams[reachable])
             dimensions.append(space.expanded)
-            self._settle_expanded(space, part, targets)
+            self._settle_expanded(space, part, targets, reachable)
             self.problem.passes = part.passes
         self.reason += f" ({' + '.join(map(str, dimensions))} directions)"
         left = np.flatnonzero(~self.converged.all(axis=1))
@@ -200,13 +203,13 @@ class Tracer:
             self.notes.append(f"{left.size} λ out of its reach were solved one after another")
             self._follow(left, self.controls)
 
-    def _grow(self, space: KrylovSpace, problem: RidgeProblem) -> None:
+    def _grow(self, space: KrylovSpace, problem: RidgeProblem, lams: Array) -> None:
         """Grow the space until it promises success, or the budget is spent."""
         goal = self.controls.limits.tol * problem.null_objective
         try:
             grow_until(
                 space,
-                self.lams,
+                lams,
                 goal,
                 stopped=lambda: self._out_of_budget(problem),
                 tell=lambda gap: self._tell(problem, gap),
@@ -232,10 +235,16 @@ class Tracer:
         if callback(record):
             self.status = Status.STOPPED
 
-    def _settle_expanded(self, space: KrylovSpace, problem: RidgeProblem, targets: slice) -> None:
+    def _settle_expanded(
+        self,
+        space: KrylovSpace,
+        problem: RidgeProblem,
+        targets: slice,
+        reachable: NDArray[np.intp],
+    ) -> None:
         """Certify the best points of a space, with fresh gradients."""
         lower = space.sketch().nystrom()
-        for part in _parts(np.arange(self.lams.size), problem.targets):
+        for part in _parts(reachable, problem.targets):
             stack = stacked(problem, self.lams[part])
             with threads_for(problem, stack.targets):
                 best = stack.evaluate(space.points(self.lams[part]))
@@ -268,7 +277,8 @@ class Tracer:
             self.degrees[index] = solution.degrees_of_freedom_bounds
             self.status = max(self.status, solution.status, key=list(Status).index)
             before, self.single = solution.coef, solution.plan
-            controls = replace(controls, preconditioner=solution.preconditioner, rank="auto")
+            if solution.preconditioner.name != "none":
+                controls = replace(controls, preconditioner=solution.preconditioner, rank="auto")
         if self.method == "follow":
             self.shared_controls = controls
 
