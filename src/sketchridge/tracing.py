@@ -92,6 +92,7 @@ class Tracer:
     decomposition: Decomposition | None = None
     starts: Array | None = None
     asked: str | None = None  # "direct", "cg" or "follow"; None to choose by the size
+    keep_coef: bool = True
     status: Status = Status.CONVERGED
     notes: list[str] = field(default_factory=list)
     single: Plan | None = None  # of the last λ that was solved by itself
@@ -99,7 +100,7 @@ class Tracer:
     def __post_init__(self) -> None:
         count, targets = self.lams.size, self.problem.targets
         # Until a λ is reached its answer is w = 0, with the gap that F(0) ≥ 0 certifies.
-        self.coef = np.zeros((count, targets, self.problem.d))
+        self.coef = np.zeros((count, targets, self.problem.d if self.keep_coef else 0))
         self.objective = np.tile(self.problem.null_objective, (count, 1))
         self.gap = self.objective.copy()
         self.degrees = np.tile([0.0, float(smaller_side(self.problem))], (count, 1))
@@ -201,7 +202,8 @@ class Tracer:
         left = np.flatnonzero(~self.converged.all(axis=1))
         if left.size and self.status is Status.CONVERGED:
             self.notes.append(f"{left.size} λ out of its reach were solved one after another")
-            self._follow(left, self.controls)
+            lean = replace(self.controls, solver="cg", preconditioner="none")
+            self._follow(left, self.controls if self.controls.max_memory is None else lean)
 
     def _grow(self, space: KrylovSpace, problem: RidgeProblem, lams: Array) -> None:
         """Grow the space until it promises success, or the budget is spent."""
@@ -272,8 +274,8 @@ class Tracer:
                 began=self.began,
             )
             self.problem.passes = solution.passes
-            self.coef[index], self.gap[index] = solution.coef, solution.gap
-            self.objective[index] = solution.objective
+            self.coef[index] = solution.coef if self.keep_coef else 0.0
+            self.gap[index], self.objective[index] = solution.gap, solution.objective
             self.degrees[index] = solution.degrees_of_freedom_bounds
             self.status = max(self.status, solution.status, key=list(Status).index)
             before, self.single = solution.coef, solution.plan
@@ -282,22 +284,20 @@ class Tracer:
         if self.method == "follow":
             self.shared_controls = controls
 
-    def _start(self, index: int, before: Array | None) -> Array:
-        """What is known already, or the same λ of another fold, or the neighbour, or 0; (d, t)."""
-        known = self.coef[index]
+    def _start(self, index: int, before: Array | None) -> Array | None:
+        """What is known already, or the same λ of another fold, or the neighbour; (d, t)."""
+        known: Array | None = self.coef[index]
         if not np.any(known):
-            if self.starts is not None:
-                known = self.starts[index]
-            elif before is not None:
-                known = before
-        return np.ascontiguousarray(known.T)
+            known = before if self.starts is None else self.starts[index]
+        return None if known is None else np.ascontiguousarray(known.T)
 
     # -- keeping -----------------------------------------------------------------------------
 
     def _keep(self, part: NDArray[np.intp], targets: slice, best: Evaluation, gap: Array) -> None:
         """Keep the evaluated points of some λ and targets."""
         shape = (part.size, -1)
-        self.coef[part, targets] = best.coef.T.reshape(*shape, self.problem.d)
+        if self.keep_coef:
+            self.coef[part, targets] = best.coef.T.reshape(*shape, self.problem.d)
         self.objective[part, targets] = best.objective.reshape(shape)
         self.gap[part, targets] = gap.reshape(shape)
 

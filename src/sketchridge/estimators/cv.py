@@ -151,7 +151,9 @@ class CrossValidated(RidgeEstimator):
         """Fit all rows with the best alphas, from what the search knows of the solution."""
         every = np.arange(judge.Y.shape[1])
         lams = self._lams(check_alpha(self.alpha_, every.size), data.total_weight)
-        start = np.ascontiguousarray(selection.start[selection.best(), every].T)
+        start = None
+        if selection.start is not None:
+            start = np.ascontiguousarray(selection.start[selection.best(), every].T)
         problem = RidgeProblem(data.X, judge.Y, float(lams[0]), data.weights, self._centred())
         notes = [*notes, f"{selection.note}, in {selection.passes:.0f} passes"]
         fit = fit_targets(problem, lams, controls, start, notes, data.dtype)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sketchridge.crossvalidation import Fold, Samples, Split, trace_folds
 from sketchridge.driver import Controls
 from sketchridge.leave_one_out import LeftOut, leave_one_out
-from sketchridge.tracing import Tracer
+from sketchridge.tracing import Tracer, choose_method
 from sketchridge.validation import check_number
 
 Array = NDArray[np.float64]
@@ -27,7 +27,7 @@ class Selection:
     errors: Array  # of the same shape: standard errors from random signs, 0 where it is exact
     parts: Array | None  # the scores fold by fold, (folds, L) or (folds, L, t)
     results: Array | None  # (n, t, L) what leave-one-out found for every row
-    start: Array  # (L, t, d) coefficients to start the final fit from
+    start: Array | None  # (L, t, d) coefficients to start the final fit from
     worst_gap: float  # the largest certified relative gap of all these fits
     passes: float
     note: str
@@ -88,7 +88,16 @@ def select_by_rows(
     """Score every λ by leaving out single rows, and keep what is known of them if wanted."""
     sorted_lams = Descending(lams)
     problem = samples.problem(samples.sample_weight)
-    tracer = Tracer(problem, sorted_lams.values, controls, time.perf_counter(), asked=method)
+    # With a decomposition the final fit starts from nothing, and many targets would take room.
+    keep_coef = (method or choose_method(problem, controls)[0]) != "direct"
+    tracer = Tracer(
+        problem,
+        sorted_lams.values,
+        controls,
+        time.perf_counter(),
+        asked=method,
+        keep_coef=keep_coef,
+    )
     tracer.trace()
     scores, errors, kept, shortfall = [], [], [], 0.0
     for left in leave_one_out(tracer, controls.rng):
@@ -98,16 +107,15 @@ def select_by_rows(
         shortfall = max(shortfall, left.shortfall)
         if keep:
             kept.append(rows)
-    exact = tracer.decomposition is not None
     return Selection(
         scores=sorted_lams.given(np.array(scores)),
         errors=sorted_lams.given(np.array(errors)),
         parts=None,
         results=sorted_lams.given(np.stack(kept, axis=-1), axis=-1) if keep else None,
-        start=sorted_lams.given(tracer.coef),
+        start=sorted_lams.given(tracer.coef) if keep_coef else None,
         worst_gap=float(tracer.relative_gap.max()),
         passes=problem.passes,
-        note=_leave_one_out_note(lams.size, exact, shortfall),
+        note=_leave_one_out_note(lams.size, tracer.method == "direct", shortfall),
     )
 
 
