@@ -23,7 +23,7 @@ from sketchridge.estimators import inputs
 from sketchridge.estimators.base import RidgeEstimator
 from sketchridge.estimators.classifier import ClassesAsTargets, RidgeClassifier
 from sketchridge.estimators.fitting import fit_targets
-from sketchridge.estimators.judging import ClassJudge, Judge
+from sketchridge.estimators.judging import ClassJudge, Judge, takes_weights
 from sketchridge.estimators.penalty import check_alpha, to_lam
 from sketchridge.estimators.ridge import Ridge
 from sketchridge.estimators.selection import (
@@ -138,6 +138,13 @@ class CrossValidated(RidgeEstimator):
     def _lams(self, alphas: Array, total_weight: float) -> Array:
         return to_lam(alphas, self.alpha_scale, total_weight)
 
+    def _like_this(self, estimator: Any) -> Any:
+        """An estimator that expects the same features."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(estimator, name, getattr(self, name))
+        return estimator
+
     # -- fitting -------------------------------------------------------------------------------
 
     def _refit(
@@ -212,15 +219,12 @@ class CrossValidated(RidgeEstimator):
     def _routed(
         self, sample_weight: Any, params: dict[str, Any]
     ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-        """The scorer if there is one, its parameters, and the splitter's.
-
-        Leave-one-out hands the weights to a scorer, and folds do so only by metadata routing, as
-        in scikit-learn.
-        """
+        """The scorer if there is one, its parameters, and the splitter's."""
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        by_rows = self.cv is None
-        scorer = None if self.scoring is None and (by_rows or not _routing()) else self._scorer()
-        if _routing():
+        routing = _routing()
+        by_default = self.scoring is None and (self.cv is None or not routing)
+        scorer = None if by_default else self._scorer()
+        if routing:
             routed = process_routing(self, "fit", **given, **params)
             return scorer, routed.scorer.score, routed.splitter.split
         if params:
@@ -228,7 +232,21 @@ class CrossValidated(RidgeEstimator):
                 f"fit does not take {', '.join(params)}: to pass them on to the scorer or the "
                 "splitter, use sklearn.set_config(enable_metadata_routing=True)"
             )
-        return scorer, given if by_rows else {}, {}
+        return scorer, {}, {}
+
+    def _weights_for(self, scorer: Any, data: inputs.Data) -> dict[str, Any]:
+        """The weights as a parameter of the scorer, if there are any and it takes them."""
+        if scorer is None or data.weights is None or _routing():
+            return {}
+        if takes_weights(scorer):
+            return {"sample_weight": data.weights}
+        warnings.warn(
+            f"scoring={self.scoring!r} does not take sample_weight: the rows are fitted with "
+            "their weights, and scored without them",
+            UserWarning,
+            stacklevel=3,
+        )
+        return {}
 
 
 def _routing() -> bool:
@@ -248,7 +266,9 @@ class RidgeCV(MultiOutputMixin, RegressorMixin, CrossValidated):
         targets = inputs.read_targets(self, data.X, y)
         Y, _ = validation.check_targets(targets, data.X.shape[0])
         per_target = bool(self.alpha_per_target) and Y.shape[1] > 1
-        judge = Judge(Ridge(), X, targets, Y, _weights(data), scorer, per_target, scoring)
+        scoring = {**scoring, **self._weights_for(scorer, data)}
+        template = self._like_this(Ridge())
+        judge = Judge(template, X, targets, Y, _weights(data), scorer, per_target, scoring)
         self._choose_and_fit(data, judge, splitting)
         return self
 
@@ -319,9 +339,8 @@ class RidgeClassifierCV(ClassesAsTargets, CrossValidated):
         labels, Y = self._read_classes(data.X, y)
         if self.class_weight is not None:
             data = data.reweighted(compute_sample_weight(self.class_weight, labels))
-            if self.cv is None and scorer is not None:
-                scoring = {**scoring, "sample_weight": data.weights}
-        template = RidgeClassifier()
+        scoring = {**scoring, **self._weights_for(scorer, data)}
+        template = self._like_this(RidgeClassifier())
         template._label_binarizer, template.classes_ = self._label_binarizer, self.classes_
         judge = ClassJudge(template, X, labels, Y, _weights(data), scorer, False, scoring)
         self._choose_and_fit(data, judge, splitting)

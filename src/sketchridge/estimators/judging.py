@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from sketchridge.estimators.classifier import ClassesAsTargets
 from sketchridge.leave_one_out import LeftOut
 
 Array = NDArray[np.float64]
+
+
+def takes_weights(scorer: Any) -> bool:
+    """Whether a scorer, or the metric that it was made of, has a parameter sample_weight."""
+    metric = getattr(scorer, "_score_func", scorer)
+    return "sample_weight" in signature(metric).parameters
 
 
 class Echo(RegressorMixin, BaseEstimator):
@@ -47,8 +54,8 @@ class EchoClassifier(ClassesAsTargets, BaseEstimator):
 class Judge:
     """Scores for regression, as scikit-learn's RidgeCV gives them.
 
-    By rows: without a scorer, minus the mean of s_i e_i². By folds: without a scorer R². With
-    `per_target` every target is scored by itself.
+    By rows: without a scorer, minus the mean of s_i e_i². By folds: without a scorer R², weighted.
+    With `per_target` every target is scored by itself.
     """
 
     template: Any  # an estimator to put a fold's coefficients on
@@ -87,17 +94,17 @@ class Judge:
         """The scores of a fold's held-out rows for all λ, (L,) or (L, t)."""
         y = _safe_indexing(self.y, fold.test)
         if self.scorer is None:
-            predictions = fold.predictions()
-            return np.array([self.default(y, P) for P in predictions.transpose(1, 0, 2)])
+            weights, predictions = self.sample_weight[fold.test], fold.predictions()
+            return np.array([self.default(y, P, weights) for P in predictions.transpose(1, 0, 2)])
         X = _safe_indexing(self.X, fold.test)
         params = {name: _safe_indexing(value, fold.test) for name, value in self.params.items()}
         models = zip(fold.tracer.coef, fold.tracer.intercepts(), strict=True)
         return np.array([self._score_model(*model, X, y, params) for model in models])
 
-    def default(self, y: NDArray[Any], predictions: Array) -> Any:
+    def default(self, y: NDArray[Any], predictions: Array, weights: Array) -> Any:
         """R², of all targets or of each."""
         kind = "raw_values" if self.per_target else "uniform_average"
-        return r2_score(y, predictions, multioutput=kind)
+        return r2_score(y, predictions, sample_weight=weights, multioutput=kind)
 
     def _score_model(
         self, coef: Array, intercept: Array, X: Any, y: NDArray[Any], params: dict[str, Any]
@@ -126,9 +133,9 @@ class ClassJudge(Judge):
         """What classifies by scores."""
         return EchoClassifier(self.template._label_binarizer)
 
-    def default(self, y: NDArray[Any], predictions: Array) -> Any:
+    def default(self, y: NDArray[Any], predictions: Array, weights: Array) -> Any:
         """The share of rows that are classified right."""
-        return accuracy_score(y, self.echo().predict(predictions))
+        return accuracy_score(y, self.echo().predict(predictions), sample_weight=weights)
 
     def _score_predictions(self, predictions: Array) -> Any:
         return np.float64(self.scorer(self.echo(), predictions, self.y, **self.params))
