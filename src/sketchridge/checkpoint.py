@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.files import atomic_write
 from sketchridge.problem import RidgeProblem
 
 Array = NDArray[np.float64]
@@ -62,12 +63,5 @@ class Checkpoint:
 
     def write(self, coef: Array) -> None:
         """Write the point (d, t); the file is whole at every moment."""
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-        try:
-            with temporary.open("wb") as file:
-                np.savez(file, fingerprint=self._fingerprint(), coef=coef)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with atomic_write(self.path) as file:
+            np.savez(file, fingerprint=self._fingerprint(), coef=coef)

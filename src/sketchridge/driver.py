@@ -150,12 +150,22 @@ def solve_problem(
     """
     choice = choose(problem, controls.solver, controls.preconditioner, controls.rank)
     read_rows(problem)
-    _check_memory(problem, choice, controls.max_memory)
+    if not choice.is_open:  # else the plan takes what fits
+        _check_memory(problem, choice, controls.max_memory)
     file = None if checkpoint is None else Checkpoint(checkpoint, problem)
     if file is not None and (saved := file.read()) is not None:
         start, notes = saved, [*notes, f"went on from the checkpoint {file.path}"]
     clock = time.perf_counter() if began is None else began
-    run = Run(problem, choice, controls.limits, controls.rng, controls.callback, file, clock)
+    run = Run(
+        problem,
+        choice,
+        controls.limits,
+        controls.rng,
+        controls.callback,
+        file,
+        clock,
+        controls.max_memory,
+    )
     run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
     if np.dtype(dtype) != np.float64:
         _round_best(run, np.dtype(dtype))

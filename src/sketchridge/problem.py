@@ -44,7 +44,26 @@ class Evaluation:
         )
 
 
-class Problem(Protocol):
+class Operator(Protocol):
+    """What a Krylov space needs of C, or of C on part of the space."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+
+
+class Problem(Operator, Protocol):
     """What a full-gradient solver, a sketch and the certificate need of a ridge problem."""
 
     n: int
@@ -61,14 +80,6 @@ class Problem(Protocol):
         """What tells this problem's C from another's."""
 
     @property
-    def rounding_factor(self) -> float:
-        """How many units of roundoff a product with X may be off by, over four."""
-
-    @property
-    def raw_trace(self) -> float:
-        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
-
-    @property
     def targets(self) -> int:
         """The number t of targets."""
 
@@ -76,15 +87,8 @@ class Problem(Protocol):
     def null_objective(self) -> Array:
         """F(0) with its best intercept, (t,)."""
 
-    @property
-    def trace(self) -> float:
-        """Trace of C."""
-
     def evaluate(self, W: Array) -> Evaluation:
         """Objective and gradient at W (d, t); one pass."""
-
-    def gram(self, V: Array) -> Array:
-        """C V, (d, k); one pass."""
 
     def adjoint(self, R: Array) -> Array:
         """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""

@@ -283,7 +283,7 @@ class SparseProducts:
             return self._small_adjoint(R), R.sum(axis=0)
         if V.shape[1] == 1:
             shifts = np.full(weights.size, shift[0])
-            R, product = self._vector_residual(V, shifts, weights)
+            R, product = self._vector_residual(V, shifts, weights, every=False)
             return product, weights @ R
         from sketchridge import kernels
 
@@ -304,19 +304,21 @@ class SparseProducts:
     ) -> tuple[Array, Array]:
         """R = X V − 1 shiftᵀ − targets (n, k), and Xᵀ diag(weights) R (d, k)."""
         if V.shape[1] == 1 and not self._small(1):
-            return self._vector_residual(V, targets[:, 0] + shift[0], weights)
+            return self._vector_residual(V, targets[:, 0] + shift[0], weights, every=True)
         R = self.multiply(V)
         R -= targets
         R -= shift
         return R, self.adjoint(weights[:, None] * R)
 
-    def _vector_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
+    def _vector_residual(
+        self, V: Array, shifts: Array, weights: Array, every: bool
+    ) -> tuple[Array, Array]:
         from sketchridge import kernels
 
         R, rows, v = np.empty((weights.size, 1)), self._rows, np.ascontiguousarray(V[:, 0])
         product = _summed(
             lambda start, stop, piece: kernels.csr_normal_vector(
-                rows, v, shifts, weights, start, stop, R[:, 0], piece
+                rows, v, shifts, weights, start, stop, every, R[:, 0], piece
             ),
             self._row_ranges(),
             v.shape,

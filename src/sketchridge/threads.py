@@ -43,6 +43,24 @@ def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     return [task() for task in tasks[:1]] + [other.result() for other in others]
 
 
+@cache
+def _meeting(process: int) -> threading.Lock:
+    """Held while tasks that wait for each other run; one a process, as the pool is."""
+    return threading.Lock()
+
+
+def run_together(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """`run_all` for tasks that wait for each other: they need a thread each at the same time.
+
+    Two such groups that share the pool could each wait for a thread that the other holds, so one
+    group runs after the other.
+    """
+    if len(tasks) == 1:
+        return run_all(tasks)
+    with _meeting(os.getpid()):
+        return run_all(tasks)
+
+
 class _SingleThreadedBlas:
     """BLAS's limit is the process's: of several solves at once the last one out restores it."""
 

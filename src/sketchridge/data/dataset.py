@@ -1,0 +1,36 @@
+"""What every reader returns, and what it raises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class DataError(ValueError):
+    """A file that cannot be read as data: which file, which line, what is wrong, what to do."""
+
+    def __init__(
+        self, path: str | PathLike[str], problem: str, remedy: str, line: int | None = None
+    ) -> None:
+        where = str(path) if line is None else f"{path}, line {line}"
+        super().__init__(f"{where}: {problem}; {remedy}")
+        self.path, self.line = str(path), line
+
+
+class MissingData(FileNotFoundError):  # noqa: N818 - no error where a problem may be skipped
+    """A problem of the paper whose data is not at hand: where to get it, and where to put it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A matrix of samples and what goes with it. Its values are finite."""
+
+    X: Any  # (n, d): an array, a memory map or a CSR matrix
+    y: NDArray[np.float64] | None  # (n,)
+    name: str
+    feature_names: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()  # casts, copies, stand-ins
