@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from sketchridge import validation
 from sketchridge.driver import Controls, check_controls
 from sketchridge.estimators import inputs
-from sketchridge.estimators.fitting import Fit, fit_targets
+from sketchridge.estimators.fit import Fit
+from sketchridge.estimators.fitting import fit_targets
 from sketchridge.estimators.moments import Moments, check_affordable, with_intercept
 from sketchridge.estimators.names import translate_solver
 from sketchridge.estimators.penalty import (
