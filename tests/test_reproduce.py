@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sketchridge.paper_comparison import checks, compare, explain, fit
 from sketchridge.data import MissingData, load
 from sketchridge.data.paper import PaperCurves, paper_curves, paper_ratio
 from sketchridge.experiments import (
     EXACT_SIDE,
     PAPER_PROBLEMS,
+    Alternative,
     Curve,
     Setting,
     find_minimum,
@@ -18,7 +20,6 @@ from sketchridge.experiments import (
     measure_ratio,
     run,
 )
-from sketchridge.paper_comparison import checks, compare, fit, open_choices
 from sketchridge.reproduce import read_results, reproduce, write
 from tests.test_cli import run as run_command
 
@@ -201,23 +202,23 @@ def test_a_broken_promise_is_told(quick):
     assert kept == [True, False, True]
 
 
-def test_open_choices_come_with_the_best_fit_first(quick):
+def test_a_reading_that_is_the_papers_explains_it_and_another_does_not(quick):
     printed = paper_curves("mnist").svrg
     start = np.concatenate([[0.5], printed])
+    bent = 0.1 * start[0] * 0.5 ** np.arange(start.size)
     outcome = with_curves(
         quick[0].outcomes[0],
-        [curve(1.5 * start, 0.5), curve(1.2 * start, 1.0)],
+        [curve(bent, 0.5), curve(1.2 * bent, 1.0)],
         [],
         name="mnist",
-        open_choices=(curve(start, 0.7, length=2.0), curve(4 * start, 1.0, snapshot="last")),
+        alternatives=(Alternative("m = 2n", "svrg", (curve(bent), curve(start + 2e-4, 0.7))),),
     )
-    choices = open_choices(outcome)
-    assert [(c.length, c.snapshot) for c in choices] == [
-        (2, "average"),
-        (1, "average"),
-        (1, "last"),
-    ]
-    assert choices[0].spread == pytest.approx(1, abs=1e-9) and choices[1].step == 1.0
+    ours, other = explain(outcome)
+    assert (ours.choice, other.choice) == ("as in the runs above", "m = 2n")
+    assert other.step == 0.7
+    assert other.offset == pytest.approx(2e-4, rel=0.02)
+    assert other.spread == pytest.approx(1, abs=0.02)
+    assert ours.spread > 2
 
 
 # -- real data -----------------------------------------------------------------------------------

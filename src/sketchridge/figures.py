@@ -64,7 +64,11 @@ def _grid(draw: Callable[[Any, Row], None], rows: Sequence[Row], path: Path) -> 
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     figure.legend(
-        handles.values(), handles.keys(), loc="outside lower center", ncols=3, frameon=False
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=2 if len(handles) == 4 else 3,
+        frameon=False,
     )
     _save(figure, path)
 
@@ -119,6 +123,7 @@ def draw_epochs(axis: Any, row: Row) -> None:
     _printed(axis, row, lw=1.4, ls=(0, (3, 2)), alpha=0.75)
     _epochs(axis, row.svrg, color=PLAIN, lw=1.8, label="SVRG, ours")
     _epochs(axis, row.scsvrg, color=SKETCHED, lw=1.8, label="sketched preconditioned SVRG, ours")
+    axis.set_xlim(left=0)
     _style(axis, "epochs", "F(w) − F*", "y")
 
 
@@ -132,6 +137,7 @@ def draw_fitted(axis: Any, row: Row) -> None:
     ):
         _epochs(axis, curve, fit.offset, color=colour, lw=1.5, label=f"{name}, ours from F* + c")
         _epochs(axis, curve, color=colour, lw=0.9, ls=":", label=f"{name}, ours from F*")
+    axis.set_xlim(left=0)
     _style(axis, "epochs", "F(w) − F* − c", "y")
     axis.text(
         0.97,

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sketchridge import __version__
 from sketchridge.data import MissingData
 from sketchridge.experiments import (
     PAPER_PROBLEMS,
+    Alternative,
     Curve,
     Outcome,
     Ratio,
@@ -164,15 +165,21 @@ def _rounded(value: Any) -> Any:
 
 
 def _outcome(entry: dict[str, Any]) -> Outcome:
-    curves = {"svrg", "scsvrg", "open_choices", "bolder", "relatives"}
     values = _with_tuples(entry)
-    values |= {key: tuple(_curve(curve) for curve in entry[key]) for key in curves}
+    for key in ("svrg", "scsvrg", "bolder", "relatives"):
+        values[key] = _curves(entry[key])
+    values["alternatives"] = tuple(
+        Alternative(**alternative | {"curves": _curves(alternative["curves"])})
+        for alternative in entry["alternatives"]
+    )
     values["ratio"] = Ratio(**_with_tuples(entry["ratio"]))
-    return Outcome(**{field.name: values[field.name] for field in fields(Outcome)})
+    return Outcome(**values)
 
 
-def _curve(entry: dict[str, Any]) -> Curve:
-    return Curve(**_with_tuples(entry) | {"setting": Setting(**entry["setting"])})
+def _curves(entries: list[dict[str, Any]]) -> tuple[Curve, ...]:
+    return tuple(
+        Curve(**_with_tuples(entry) | {"setting": Setting(**entry["setting"])}) for entry in entries
+    )
 
 
 def _with_tuples(entry: dict[str, Any]) -> dict[str, Any]:
