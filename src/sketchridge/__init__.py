@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sketchridge.comparison import Comparison, compare
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
-    from sketchridge.estimators import Ridge, RidgeClassifier
+    from sketchridge.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
     from sketchridge.path import RidgePath, ridge_path
     from sketchridge.preconditioner import (
         Diagonal,
@@ -59,7 +59,9 @@ __all__ = [
     "Plan",
     "Record",
     "Ridge",
+    "RidgeCV",
     "RidgeClassifier",
+    "RidgeClassifierCV",
     "RidgePath",
     "RowSampling",
     "SketchAndSolve",
@@ -77,7 +79,7 @@ _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
     "sketchridge.comparison": ("Comparison", "compare"),
     "sketchridge.driver": ("solve",),
-    "sketchridge.estimators": ("Ridge", "RidgeClassifier"),
+    "sketchridge.estimators": ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV"),
     "sketchridge.path": ("RidgePath", "ridge_path"),
     "sketchridge.preconditioner": (
         "Diagonal",

@@ -115,20 +115,21 @@ class SharedGram:
 
     def _primal(self, fold: RidgeProblem, counts: NDArray[np.integer]) -> PrimalEigen:
         whole = self.whole
-        mass = float(whole.weights @ counts)
         changed = np.flatnonzero((counts != 1) & (whole.weights > 0))
         if counts.max() > 1 or 2 * changed.size > whole.n:
             rows = np.flatnonzero(fold.weights)
-            C, scale = second_moment(whole.X, rows, fold.weights, whole.mean), fold.raw_trace
-        else:
-            C = self.matrix - second_moment(whole.X, changed, whole.weights, whole.mean)
-            C /= mass
-            scale = 4 * whole.raw_trace / mass  # two sums, their difference, and the centring
+            fold.passes += rows.size / whole.n
+            C = second_moment(whole.X, rows, fold.weights, fold.mean)
+            return PrimalEigen.of(fold, C, fold.raw_trace)
+        fold.passes += changed.size / whole.n
+        mass = float(whole.weights @ counts)
+        C = self.matrix - second_moment(whole.X, changed, whole.weights, whole.mean)
+        C /= mass
         if whole.mean is not None and fold.mean is not None:
             shift = fold.mean - whole.mean
             C -= np.outer(shift, shift)
-        fold.passes += changed.size / whole.n
-        return PrimalEigen.of(fold, C, scale)
+        # Two sums, their difference and the shift of the centre all round against this.
+        return PrimalEigen.of(fold, C, 4 * whole.raw_trace / mass)
 
     def _dual(self, fold: RidgeProblem) -> DualEigen:
         present = np.flatnonzero(fold.weights)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -89,10 +90,15 @@ class PrimalEigen:
         """Decompose C, which is overwritten."""
         return cls(problem, *_eigh(C), scale)
 
+    @cached_property
+    def _known(self) -> Array:
+        """Xᵀ diag(ω) y in the eigenvectors' coordinates, (d, t)."""
+        known: Array = -self.vectors.T @ self.problem.null_gradient()
+        return known
+
     def points(self, lams: Array) -> Array:
         """The solutions for every λ, (d, L·t)."""
-        known = -self.vectors.T @ self.problem.null_gradient()
-        return self.vectors @ _shrunk(known, self.values, lams)
+        return self.vectors @ _shrunk(self._known, self.values, lams)
 
     def refine(self, gradients: Array, lams: Array) -> Array:
         """H⁻¹g of every column (d, c), each with its own λ."""
@@ -109,10 +115,10 @@ class PrimalEigen:
 
     def left_out_errors(self, lams: Array) -> Iterator[Array]:
         """r_i / (1 − h_i), the residual over what the row's leverage leaves, (n, t) for every λ."""
-        remaining = self._remaining(lams)
-        points = self.points(lams).reshape(self.problem.d, lams.size, -1)
-        for index in range(lams.size):
-            residual = self.problem.Y - self.problem.multiply(points[:, index])
+        remaining, known = self._remaining(lams), self._known
+        for index, lam in enumerate(lams):
+            points = self.vectors @ (known / (self.values + lam)[:, None])
+            residual = self.problem.Y - self.problem.multiply(points)
             yield residual / remaining[:, index, None]
 
     def _remaining(self, lams: Array) -> Array:
@@ -136,9 +142,9 @@ class PrimalMetric:
 
     @property
     def _error(self) -> Array:
-        """The backward error of forming and decomposing C + λI."""
-        d = self.eigen.values.size
-        error: Array = 4 * d * EPSILON * (self.eigen.scale + d * self.lams)
+        """The backward error of decomposing C + λI, and of the sums over rows that formed it."""
+        d, sums = self.eigen.values.size, self.eigen.problem.rounding_factor
+        error: Array = 4 * max(d, sums) * EPSILON * (self.eigen.scale + d * self.lams)
         return error
 
     @property
@@ -191,10 +197,15 @@ class DualEigen:
         """ω^½ of the rows, (r, 1)."""
         return np.sqrt(self.problem.weights[self.present])[:, None]
 
+    @cached_property
+    def _known(self) -> Array:
+        """S y in the eigenvectors' coordinates, (r, t)."""
+        known: Array = self.vectors.T @ (self._roots * self.problem.Y[self.present])
+        return known
+
     def _dual(self, lams: Array) -> Array:
         """(K + λI)⁻¹ S y for every λ, (r, L·t)."""
-        known = self.vectors.T @ (self._roots * self.problem.Y[self.present])
-        return self.vectors @ _shrunk(known, self.values, lams)
+        return self.vectors @ _shrunk(self._known, self.values, lams)
 
     def _spread(self, dual: Array) -> Array:
         """X̄ times what belongs to the rows that are present, (d, c); one pass."""
@@ -229,17 +240,16 @@ class DualEigen:
 
         Both are of one size however small λ is, where the residual and 1 − h_i vanish together.
         """
-        dual = self._dual(lams).reshape(self.present.size, lams.size, -1)
         absent = np.flatnonzero(self.problem.weights == 0)
-        points = self.points(lams).reshape(self.problem.d, lams.size, -1) if absent.size else None
-        for index, lam in enumerate(lams):
+        for lam in lams:
             errors = np.empty(self.problem.Y.shape)
+            dual = self._dual(np.array([lam]))
             diagonal = self.vectors**2 @ (1.0 / (self.values + lam))
             if self.lifted:
                 diagonal -= self._roots[:, 0] ** 2 / (self.lifted + lam)
-            errors[self.present] = dual[:, index] / (self._roots * diagonal[:, None])
-            if points is not None:  # a fit without a row that does not count is the fit itself
-                fitted = self.problem.multiply(points[:, index])
+            errors[self.present] = dual / (self._roots * diagonal[:, None])
+            if absent.size:  # a fit without a row that does not count is the fit itself
+                fitted = self.problem.multiply(self._spread(dual))
                 errors[absent] = (self.problem.Y - fitted)[absent]
             yield errors
 
@@ -267,7 +277,8 @@ class DualMetric:
         covered = np.sum(
             self.eigen.image(G) ** 2 / (self.eigen.values[:, None] + self.lams), axis=0
         )
-        size, scale = self.eigen.present.size, self.eigen.scale + self.eigen.lifted
+        size = max(self.eigen.present.size, self.eigen.problem.rounding_factor)
+        scale = self.eigen.scale + self.eigen.lifted
         hidden = 4 * size * EPSILON * (1.0 + scale / self.lams) * squares
         energy: Array = np.minimum(squares, squares - covered + hidden) / self.lams
         return np.maximum(energy, 0.0)

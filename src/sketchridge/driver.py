@@ -182,8 +182,9 @@ def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
     evaluation = run.problem.evaluate(coef)
     gap = certified_gap(run.problem, run.best.curvature, evaluation)
     if run.problem.fit_intercept:
-        off = off + np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
-        gap = gap + 0.5 * off**2
+        slip = np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
+        nothing = (gap == 0) & (off == 0)  # a constant that the narrower type holds too
+        gap = np.where(nothing, 0.0, gap + 0.5 * (off + slip) ** 2)
     run.best = Best(evaluation, gap, run.best.curvature)
 
 

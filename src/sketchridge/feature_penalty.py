@@ -17,15 +17,13 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import RidgeProblem
+from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.products import Products
 
 Array = NDArray[np.float64]
 
-# Unpenalised columns are collinear where their correlations' eigenvalues are below this.
-COLLINEAR = 1e-12
-# A column that varies by less than this share of its size is constant, but for rounding.
-CONSTANT = 1e-10
+# Unpenalised columns (scaled to equal norm) depend on each other where they differ by less.
+COLLINEAR = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,12 +136,65 @@ class MappedMatrix:
         return np.ascontiguousarray(self.columns.transpose(dense.T.astype(np.float64)).T)
 
 
+@dataclass(frozen=True, eq=False)
+class FreeSpan:
+    """What the unpenalised columns Z span: S Z_c T = Q, orthonormal, with S = diag(ω)^½."""
+
+    basis: Array  # (n, r) Q
+    coefficients: Array  # (u, r) T
+    condition: float  # of Z with columns of equal norm; 0 where there are none
+    raw_norm: float  # of S Z, as it is
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, free: NDArray[np.intp]) -> FreeSpan:
+        """By singular values; directions in which the columns do not differ are left out."""
+        if not free.size:
+            return cls(np.zeros((problem.n, 0)), np.zeros((0, 0)), 0.0, 0.0)
+        picked = np.zeros((problem.d, free.size))
+        picked[free, np.arange(free.size)] = 1.0
+        Z = np.sqrt(problem.weights)[:, None] * problem.multiply(picked)
+        squares = np.sum(Z**2, axis=0)
+        means = np.zeros(free.size) if problem.mean is None else problem.mean[free]
+        raw_squares = squares + means**2
+        varying = varies(squares, raw_squares, problem.rounding_factor)
+        scale = np.divide(1.0, np.sqrt(squares), out=np.zeros(free.size), where=varying)
+        Z *= scale
+        left, values, right = scipy.linalg.svd(
+            Z, full_matrices=False, overwrite_a=True, check_finite=False
+        )
+        kept = values > COLLINEAR * values[0]
+        T = scale[:, None] * right[kept].T / values[kept]
+        condition = float(values[0] / values[kept][-1]) if kept.any() else 0.0
+        raw_norm = float(np.sqrt(raw_squares.sum()))
+        return cls(np.ascontiguousarray(left[:, kept]), T, condition, raw_norm)
+
+    @cached_property
+    def length(self) -> float:
+        """‖T‖: how long the coefficients of a vector of length one may be."""
+        return float(np.linalg.norm(self.coefficients, 2)) if self.coefficients.size else 0.0
+
+    @property
+    def note(self) -> str:
+        """What the plan should tell."""
+        count, rank = self.coefficients.shape
+        note = (
+            f"{count} unpenalised column(s) are projected out, by a basis of "
+            f"{self.basis.shape[0]} × {rank} numbers"
+        )
+        if rank == count:
+            return note
+        return note + (
+            f"; {count - rank} of them are constant or depend on the others to nine digits, and "
+            "of their coefficients those of the smallest norm (of columns of equal norm) are taken"
+        )
+
+
 class FeaturePenaltyProblem(RidgeProblem):
     """A ridge problem whose features have penalties of their own, in the solvers' terms v."""
 
     columns: ColumnMap
     base_mean: Array | None  # the mean row of X; `mean` is that of X M
-    free_gram: Array  # (u, u) EᵀCE
+    span: FreeSpan
     free_coef: Array  # (u, t) the unpenalised coefficients at v = 0
 
     def original(self, W: Array) -> Array:
@@ -157,10 +208,15 @@ class FeaturePenaltyProblem(RidgeProblem):
         factors = self.columns.factors[:, None]
         return np.divide(W, factors, out=np.zeros_like(W), where=factors > 0)
 
-    @property
-    def stretch(self) -> float:
-        """‖M‖: how much longer than v the original coefficients may be."""
-        return float(np.hypot(self.columns.factors.max(), self.columns.answer_norm))
+    def distance(self, gap: Array) -> Array:
+        """How far the original coefficients may be from the best, for certified gaps (t,).
+
+        Those of v are off by M(v − v*); the unpenalised ones by as much more as the gap leaves
+        room for.
+        """
+        stretch = np.hypot(self.columns.factors.max(), self.columns.answer_norm)
+        bound: Array = stretch * super().distance(gap) + self.span.length * np.sqrt(2 * gap)
+        return bound
 
     def intercept(self, W: Array) -> Array:
         """The best intercept for the solvers' coefficients W (d, t)."""
@@ -177,11 +233,16 @@ class FeaturePenaltyProblem(RidgeProblem):
         W = self.start(coef)
         best = self.original(W)
         coef[self.columns.free] = best[self.columns.free].astype(dtype)
-        off = (coef - best)[self.columns.free]
-        squares: Array = np.sum(off * (self.free_gram @ off), axis=0)
+        off = np.zeros_like(coef)
+        off[self.columns.free] = (coef - best)[self.columns.free]
+        squares = self._free_squares(off)
         intercept = self.intercept(W).astype(dtype).astype(np.float64)
         squares += (intercept - self._intercept(coef)) ** 2
         return W, np.sqrt(np.maximum(squares, 0.0))
+
+    def _free_squares(self, coef: Array) -> Array:
+        """‖Z_c β‖² of unpenalised coefficients, given among all (d, t); (t,)."""
+        return np.zeros(coef.shape[1])
 
     def at(self, lam: float, targets: Any = slice(None)) -> FeaturePenaltyProblem:
         """The same data with another λ and some of the targets."""
@@ -225,7 +286,8 @@ class CopiedColumns(FeaturePenaltyProblem):
         )
         self.columns = ColumnMap(factors, free, np.zeros((0, self.d)))
         self.base_mean = None if self.mean is None else self.mean / factors
-        self.free_gram, self.free_coef = np.zeros((0, 0)), np.zeros((0, self.targets))
+        self.span = FreeSpan.of(self, free)
+        self.free_coef = np.zeros((0, self.targets))
 
 
 class ImplicitColumns(FeaturePenaltyProblem):
@@ -244,10 +306,10 @@ class ImplicitColumns(FeaturePenaltyProblem):
         self.copied = partial(CopiedColumns, X, Y, lam, feature_penalty, sample_weight)
         self.base, self.base_mean = self.products, self.mean
         self.nothing_fitted = self.null_objective  # all coefficients 0, unpenalised ones too
-        self.half_inverse = np.zeros((0, 0))  # T (u, r): T Tᵀ = (EᵀCE)⁻¹
-        self.free_gram, self.free_coef = np.zeros((0, 0)), np.zeros((0, self.targets))
         factors, free = _factors(feature_penalty)
-        answers, self.free_trace = np.zeros((0, self.d)), 0.0
+        self.span = FreeSpan.of(self, free)
+        self.free_trace = 0.0
+        self.free_coef, answers = np.zeros((free.size, self.targets)), np.zeros((0, self.d))
         if free.size:
             answers = self._project(factors, free)
         self.columns = ColumnMap(factors, free, answers)
@@ -264,40 +326,20 @@ class ImplicitColumns(FeaturePenaltyProblem):
 
     def _project(self, factors: Array, free: NDArray[np.intp]) -> Array:
         """Project the unpenalised columns out of the targets; A (u, d), how they answer to v."""
-        picked = np.zeros((self.d, free.size))
-        picked[free, np.arange(free.size)] = 1.0
-        products = self.gram(picked)  # C E
-        self.free_gram = products[free]
-        means = np.zeros(free.size) if self.mean is None else self.mean[free]
-        self.half_inverse = _half_inverse(self.free_gram, means)
-        lost = free.size - self.half_inverse.shape[1]
-        if lost:
-            self.notes.append(
-                f"of {free.size} unpenalised columns, {lost} are constant or depend on the others: "
-                "of their coefficients those of the smallest norm (of standardised columns) are "
-                "taken"
-            )
-        cross = products.T * factors
-        answers = self._regress(-cross)
-        answers += self._regress(-cross - self.free_gram @ answers)  # refined
-        self.free_trace = float(np.sum(-cross * answers))
-        self._project_targets(picked, free)
+        roots = np.sqrt(self.weights)[:, None]
+        cross = self.adjoint(self.span.basis).T * factors  # QᵀX diag(γ^(−½)), (r, d)
+        self.free_trace = float(np.sum(cross**2))
+        explained = self.span.basis.T @ (roots * self.Y)
+        self.free_coef = self.span.coefficients @ explained
+        picked = np.zeros((self.d, self.targets))
+        picked[free] = self.free_coef
+        self.Y = self.Y - self.multiply(picked)
+        taken = self.span.raw_norm * np.linalg.norm(self.free_coef, axis=0)
+        self.target_offset = self.target_offset + taken
+        self.notes.append(self.span.note)
         # To the certificate they are like the intercept, and there may be no other.
         self.fit_intercept = True
-        return answers
-
-    def _regress(self, right: Array) -> Array:
-        """(EᵀCE)⁻¹ right, (u, k)."""
-        return self.half_inverse @ (self.half_inverse.T @ right)
-
-    def _project_targets(self, picked: Array, free: NDArray[np.intp]) -> None:
-        self.free_coef = np.zeros((free.size, self.targets))
-        for _ in range(2):  # the second round refines
-            change = self._regress(-self.null_gradient()[free])
-            self.free_coef += change
-            self.Y = self.Y - self.multiply(picked @ change)
-        explained = np.sum(self.free_coef * (self.free_gram @ self.free_coef), axis=0)
-        self.target_offset = self.target_offset + np.sqrt(np.maximum(explained, 0.0))
+        return -self.span.coefficients @ cross
 
     def at(self, lam: float, targets: Any = slice(None)) -> ImplicitColumns:
         """The same data with another λ and some of the targets."""
@@ -332,16 +374,42 @@ class ImplicitColumns(FeaturePenaltyProblem):
         return max(0.0, scaled - self.free_trace)
 
     def _residual(self, W: Array) -> tuple[Array, Array, Array]:
-        """As for any problem; the last is the size of all that unpenalised columns could take."""
+        """As for any problem; the last is the size of all that unpenalised columns could take.
+
+        They are known as well as they are conditioned, and what that may hide is added.
+        """
         shift = self._shift(W)
         R, gradient = self.base.residual(self.columns.apply(W), self.Y, shift, self.weights)
-        residual_mean = np.zeros(W.shape[1])
+        squares = np.zeros(W.shape[1])
         if self.base_mean is not None:
             residual_mean = self.weights @ R
             gradient = gradient - np.outer(self.base_mean, residual_mean)
-        unexplained = self.half_inverse.T @ gradient[self.columns.free]
-        size = np.sqrt(residual_mean**2 + np.sum(unexplained**2, axis=0))
-        return R, self.columns.transpose(gradient), size
+            squares += residual_mean**2
+        weighted = np.sqrt(self.weights)[:, None] * R
+        squares += np.sum((self.span.basis.T @ weighted) ** 2, axis=0)
+        hidden = self._unit * self.span.condition * np.linalg.norm(weighted, axis=0)
+        return R, self.columns.transpose(gradient), np.sqrt(squares) + hidden
+
+    def _free_squares(self, coef: Array) -> Array:
+        """‖Z_c β‖² of unpenalised coefficients, given among all (d, t); (t,)."""
+        if not self.columns.free.size:
+            return np.zeros(coef.shape[1])
+        self.passes += 1
+        Z = self.base.multiply(coef)
+        if self.base_mean is not None:
+            Z -= self.base_mean @ coef
+        squares: Array = self.weights @ Z**2
+        return squares
+
+    @property
+    def _unit(self) -> float:
+        return 4 * EPSILON * self.rounding_factor
+
+    def rounding(self, evaluation: Evaluation) -> Array:
+        """Bound of the gradient's rounding error; A is off by as much as Q is, (t,)."""
+        size = np.sqrt(self.raw_trace) * evaluation.residual_mean
+        bound: Array = super().rounding(evaluation) + self._unit * self.span.condition * size
+        return bound
 
 
 def _factors(feature_penalty: Array) -> tuple[Array, NDArray[np.intp]]:
@@ -360,18 +428,6 @@ def _scaled_copy(X: Any, factors: Array) -> Any:
     return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
-def varies(squares: Array, raw_squares: Array) -> NDArray[np.bool_]:
-    """Whether columns (d,) of these mean squares, about the mean and about zero, vary at all."""
-    return squares > CONSTANT**2 * raw_squares
-
-
-def _half_inverse(gram: Array, means: Array) -> Array:
-    """T (u, r) with T Tᵀ = gram⁻¹, in the directions where the columns are not collinear."""
-    squares = np.maximum(np.diag(gram), 0.0)
-    varying = varies(squares, squares + means**2)
-    inverse_scale = np.where(varying, 1.0 / np.sqrt(np.where(varying, squares, 1.0)), 0.0)
-    correlations = inverse_scale[:, None] * gram * inverse_scale
-    values, vectors = scipy.linalg.eigh((correlations + correlations.T) / 2)
-    kept = values > COLLINEAR * max(1.0, float(values[-1]))
-    half: Array = inverse_scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
-    return half
+def varies(squares: Array, raw_squares: Array, rounding_factor: float) -> NDArray[np.bool_]:
+    """Whether columns of these mean squares, about the mean and about zero (d,), vary at all."""
+    return squares > (4 * EPSILON * rounding_factor) ** 2 * raw_squares

@@ -115,14 +115,16 @@ class KrylovSpace:
         """The best points for every λ, in the basis: (expanded, L, t)."""
         square = self.coefficients[: self.expanded, : self.expanded]
         values, vectors = np.linalg.eigh((square + square.T) / 2)
-        known = vectors[: self.start.shape[0]].T @ self.start
+        start = self.start[: self.expanded]  # all of it, or nothing before the first product
+        known = vectors[: start.shape[0]].T @ start
         shrunk = known[:, None, :] / (np.maximum(values, 0.0)[:, None] + lams)[:, :, None]
         return np.tensordot(vectors, shrunk, axes=1)
 
     def points(self, lams: Array) -> Array:
         """The best points for every λ, (d, L·t): the targets of the first λ, then of the next."""
-        inside = self.coordinates(lams).reshape(self.expanded, -1)
-        return self.basis[: self.expanded].T @ inside
+        inside = self.coordinates(lams)
+        columns = inside.shape[1] * inside.shape[2]
+        return self.basis[: self.expanded].T @ inside.reshape(self.expanded, columns)
 
     def sketch(self) -> Krylov:
         """What has been learnt of C."""
@@ -137,13 +139,14 @@ class KrylovSpace:
         gradient = np.tensordot(self.coefficients[: self.filled, : self.expanded], inside, axes=1)
         gradient[: self.expanded] += lams[:, None] * inside
         gradient[: self.start.shape[0]] -= self.start[:, None, :]
-        lower = self.sketch().nystrom()
-        curvature = SketchCurvature(
-            replace(lower, frame=np.eye(self.filled)), np.repeat(lams, gradient.shape[2])
-        )
-        energy = curvature.energy(gradient.reshape(self.filled, -1))
+        _, count, targets = gradient.shape
+        if self.filled == 0:  # there is nothing to fit
+            return np.zeros((count, targets))
+        lower = replace(self.sketch().nystrom(), frame=np.eye(self.filled))
+        curvature = SketchCurvature(lower, np.repeat(lams, targets))
+        energy = curvature.energy(gradient.reshape(self.filled, count * targets))
         gaps: Array = 0.5 * curvature.constant * energy
-        return gaps.reshape(gradient.shape[1:])
+        return gaps.reshape(count, targets)
 
 
 def _spectral_norm(rows: Array) -> float:

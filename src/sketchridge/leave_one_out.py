@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.decomposition import Decomposition
+from sketchridge.decomposition import Decomposition, decompose
 from sketchridge.krylov import KrylovSpace
 from sketchridge.problem import RidgeProblem
 from sketchridge.tracing import Tracer, grow_until, space_capacity, threads_for
@@ -60,8 +60,8 @@ def leave_one_out(
 
     Exact where the path came from a decomposition, else estimated with so many random signs.
     """
-    if tracer.decomposition is not None:
-        return _exact(tracer, tracer.decomposition)
+    if tracer.method == "direct":
+        return _exact(tracer, tracer.decomposition or decompose(tracer.problem))
     return _estimated(tracer, rng, probes)
 
 
@@ -78,7 +78,7 @@ def _estimated(tracer: Tracer, rng: np.random.Generator, probes: int) -> Iterato
     for index, lam in enumerate(tracer.lams):
         residual = problem.Y - problem.multiply(tracer.coef[index].T)
         mean, variance = leverages.estimate(index)
-        remaining = _remaining(problem, float(lam), mean)
+        remaining = _remaining(problem, float(lam), mean, variance)
         grown = residual / remaining
         noise = (variance / remaining[:, 0] ** 2)[:, None]
         # Unbiased leverages make biased quotients: (1 − ĥ)^-k is high by about k(k+1)/2 · noise.
@@ -92,21 +92,19 @@ def _estimated(tracer: Tracer, rng: np.random.Generator, probes: int) -> Iterato
         )
 
 
-def _remaining(problem: RidgeProblem, lam: float, leverages: Array) -> Array:
-    """1 − h_i from estimated leverages, (n, 1), kept within what is known of it for certain.
+def _remaining(problem: RidgeProblem, lam: float, leverages: Array, variances: Array) -> Array:
+    """1 − h_i from estimated leverages, (n, 1), not far below the least that it can be.
 
     By the formula for a change of rank one it is 1 / (1 + ω_i x̆_iᵀH₋⁻¹x̆_i + ω_i / (1 − ω_i)),
-    with H₋ ⪰ λI and x̆_i the row less the mean of the others.
+    with H₋ ⪰ λI and x̆_i the row less the mean of the others. An estimate may fall below by its
+    noise: to cut it off right there would make all of them too high.
     """
     weights = problem.weights
-    largest = weights * problem.squared_norms / lam
-    intercept = np.zeros(problem.n)
-    if problem.fit_intercept:
-        others = np.maximum(1.0 - weights, np.finfo(np.float64).eps)
-        largest, intercept = largest / others**2, weights / others
-    lowest, highest = 1.0 / (1.0 + largest + intercept), 1.0 / (1.0 + intercept)
-    own = weights if problem.fit_intercept else 0.0
-    return np.clip(1.0 - leverages - own, lowest, highest)[:, None]
+    own = weights if problem.fit_intercept else np.zeros(problem.n)
+    others = np.maximum(1.0 - own, np.finfo(np.float64).eps)
+    least = 1.0 / (1.0 + weights * problem.squared_norms / (lam * others**2) + own / others)
+    floor = np.maximum(least - 3.0 * np.sqrt(variances), least / 3.0)
+    return np.maximum(1.0 - leverages - own, floor)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

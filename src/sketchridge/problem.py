@@ -127,7 +127,7 @@ class RidgeProblem:
         self.Y = Y
         if fit_intercept:
             self._centre_targets()
-        self.is_stand_in = False
+        self.summed_trace: float | None = None  # not None where this stands for other data
         self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
     def _centre_targets(self) -> None:
@@ -151,17 +151,28 @@ class RidgeProblem:
         twin.target_offset = self.target_offset[targets]
         return twin
 
-    def stands_for(self, raw_squares: Array, rounding_factor: float, offset: Array) -> None:
-        """Let the certificate allow for the rounding of other data, which this stands for.
+    def stands_for(
+        self, raw_squares: Array, summed_squares: Array, rounding_factor: float, offset: Array
+    ) -> None:
+        """Let the certificate allow for the rounding of other data, whose moments this has.
 
-        `raw_squares` (d,) are the means of its squared entries, `rounding_factor` is that of its
-        sums over rows, and `offset` (t,) was taken off its targets.
+        `raw_squares` (d,) are the means of its squared entries, and `summed_squares` those of
+        what was summed for C, about the means or not; `rounding_factor` is that of its sums over
+        rows, and `offset` (t,) was taken off its targets.
         """
         self.__dict__["trace"] = self.trace  # of this data, which the next line must not change
         self.__dict__["raw_trace"] = self._raw_trace_of(raw_squares)
         self.__dict__["rounding_factor"] = max(self.products.rounding_factor, rounding_factor)
+        self.summed_trace = self._raw_trace_of(summed_squares)
         self.target_offset = self.target_offset + offset
-        self.is_stand_in = True
+
+    @property
+    def noise(self) -> float:
+        """How far C may be from that of the data that this stands for; 0 if it is itself."""
+        if self.summed_trace is None:
+            return 0.0
+        unit = 4 * EPSILON * self.rounding_factor
+        return float(unit * np.sqrt(self.raw_trace * self.summed_trace))
 
     def _raw_trace_of(self, raw_squares: Array) -> float:
         """What `raw_trace` is for columns of these mean squares (d,)."""
@@ -280,10 +291,14 @@ class RidgeProblem:
         """What the solvers should start from, for coefficients W (d, t) of the data's columns."""
         return W
 
-    @property
-    def stretch(self) -> float:
-        """How much longer than a solver's vector (d,) the original coefficients may be."""
-        return 1.0
+    def distance(self, gap: Array) -> Array:
+        """How far the original coefficients may be from the best, for certified gaps (t,).
+
+        λ/2 ‖w − w*‖² is at most F(w) − F*.
+        """
+        if self.lam == 0:
+            return np.full(gap.shape, np.inf)
+        return np.sqrt(2 * gap / self.lam)
 
     def rounded(self, W: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """The point W (d, t) whose original coefficients are rounded to a narrower type.
@@ -367,11 +382,13 @@ class RidgeProblem:
         the mean row and of the residuals' mean. Second moments alone never saw the residuals:
         there the targets take their place.
         """
+        stand_in = self.summed_trace is not None
+        met = self.trace_bounds[1] if self.summed_trace is None else self.summed_trace
         unit = 4 * EPSILON * self.rounding_factor
         bound: Array = unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
-        bound += np.sqrt(self.trace_bounds[1]) * self.residual_rounding(evaluation)
-        size = np.sqrt(2 * self.null_objective) if self.is_stand_in else evaluation.residual_norm
-        if self.fit_intercept or self.is_stand_in:
+        bound += np.sqrt(met) * self.residual_rounding(evaluation)
+        if self.fit_intercept or stand_in:
+            size = np.sqrt(2 * self.null_objective) if stand_in else evaluation.residual_norm
             bound += 3 * unit * np.sqrt(self.raw_trace) * size
         return bound
 

@@ -54,7 +54,9 @@ def second_moment(X: Any, rows: NDArray[np.intp], weights: Array, centre: Array 
     for part, block in row_blocks(X, rows, d):
         scale = np.sqrt(weights[part])
         if isinstance(block, np.ndarray):
-            scaled = (block if centre is None else block - centre) * scale[:, None]
+            scaled = block * scale[:, None] if centre is None else block - centre
+            if centre is not None:
+                scaled *= scale[:, None]
             total += scaled.T @ scaled
         else:
             _add_sparse_moment(total, block, scale, centre)

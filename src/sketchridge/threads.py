@@ -100,9 +100,10 @@ def single_threaded_blas() -> Iterator[None]:
 def thread_count() -> int:
     """The threads that BLAS may use, or might before `single_threaded_blas`.
 
-    A limit that was set outside (by joblib, say) binds us too.
+    A limit that was set outside (by joblib, say) binds us too. Several solves at once share them.
     """
-    return _single.threads_before if _single.users else _blas_threads()
+    users = _single.users
+    return max(1, _single.threads_before // users) if users else _blas_threads()
 
 
 def _blas_threads() -> int:

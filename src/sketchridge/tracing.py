@@ -91,6 +91,8 @@ class Tracer:
     began: float
     decomposition: Decomposition | None = None
     starts: Array | None = None
+    asked: str | None = None  # "direct", "cg" or "follow"; None to choose by the size
+    keep_coef: bool = True
     status: Status = Status.CONVERGED
     notes: list[str] = field(default_factory=list)
     single: Plan | None = None  # of the last λ that was solved by itself
@@ -98,11 +100,13 @@ class Tracer:
     def __post_init__(self) -> None:
         count, targets = self.lams.size, self.problem.targets
         # Until a λ is reached its answer is w = 0, with the gap that F(0) ≥ 0 certifies.
-        self.coef = np.zeros((count, targets, self.problem.d))
+        self.coef = np.zeros((count, targets, self.problem.d if self.keep_coef else 0))
         self.objective = np.tile(self.problem.null_objective, (count, 1))
         self.gap = self.objective.copy()
         self.degrees = np.tile([0.0, float(smaller_side(self.problem))], (count, 1))
         self.method, self.reason = choose_method(self.problem, self.controls)
+        if self.asked not in (None, self.method):
+            self.method, self.reason = str(self.asked), "as asked, for all λ together"
         self.shared_controls = self.controls
 
     @property
@@ -183,30 +187,31 @@ class Tracer:
 
     def _expand(self) -> None:
         """Grow Krylov spaces until they serve all λ; what they do not reach is solved singly."""
-        dimensions = []
-        for first in range(0, self.problem.targets, TARGETS_TOGETHER):
+        dimensions, reachable = [], np.flatnonzero(self.lams > 0)
+        for first in range(0, self.problem.targets if reachable.size else 0, TARGETS_TOGETHER):
             targets = slice(first, first + TARGETS_TOGETHER)
             part = self.problem.at(self.problem.lam, targets)
             with np.errstate(over="ignore", invalid="ignore"), threads_for(part, part.targets):
                 capacity = space_capacity(part, part.targets, self.controls)
                 space = KrylovSpace(part, -part.null_gradient(), capacity)
-                self._grow(space, part)
+                self._grow(space, part, self.lams[reachable])
             dimensions.append(space.expanded)
-            self._settle_expanded(space, part, targets)
+            self._settle_expanded(space, part, targets, reachable)
             self.problem.passes = part.passes
         self.reason += f" ({' + '.join(map(str, dimensions))} directions)"
         left = np.flatnonzero(~self.converged.all(axis=1))
         if left.size and self.status is Status.CONVERGED:
             self.notes.append(f"{left.size} λ out of its reach were solved one after another")
-            self._follow(left, self.controls)
+            lean = replace(self.controls, solver="cg", preconditioner="none")
+            self._follow(left, self.controls if self.controls.max_memory is None else lean)
 
-    def _grow(self, space: KrylovSpace, problem: RidgeProblem) -> None:
+    def _grow(self, space: KrylovSpace, problem: RidgeProblem, lams: Array) -> None:
         """Grow the space until it promises success, or the budget is spent."""
         goal = self.controls.limits.tol * problem.null_objective
         try:
             grow_until(
                 space,
-                self.lams,
+                lams,
                 goal,
                 stopped=lambda: self._out_of_budget(problem),
                 tell=lambda gap: self._tell(problem, gap),
@@ -232,10 +237,16 @@ class Tracer:
         if callback(record):
             self.status = Status.STOPPED
 
-    def _settle_expanded(self, space: KrylovSpace, problem: RidgeProblem, targets: slice) -> None:
+    def _settle_expanded(
+        self,
+        space: KrylovSpace,
+        problem: RidgeProblem,
+        targets: slice,
+        reachable: NDArray[np.intp],
+    ) -> None:
         """Certify the best points of a space, with fresh gradients."""
         lower = space.sketch().nystrom()
-        for part in _parts(np.arange(self.lams.size), problem.targets):
+        for part in _parts(reachable, problem.targets):
             stack = stacked(problem, self.lams[part])
             with threads_for(problem, stack.targets):
                 best = stack.evaluate(space.points(self.lams[part]))
@@ -263,31 +274,30 @@ class Tracer:
                 began=self.began,
             )
             self.problem.passes = solution.passes
-            self.coef[index], self.gap[index] = solution.coef, solution.gap
-            self.objective[index] = solution.objective
+            self.coef[index] = solution.coef if self.keep_coef else 0.0
+            self.gap[index], self.objective[index] = solution.gap, solution.objective
             self.degrees[index] = solution.degrees_of_freedom_bounds
             self.status = max(self.status, solution.status, key=list(Status).index)
             before, self.single = solution.coef, solution.plan
-            controls = replace(controls, preconditioner=solution.preconditioner, rank="auto")
+            if solution.preconditioner.name != "none":
+                controls = replace(controls, preconditioner=solution.preconditioner, rank="auto")
         if self.method == "follow":
             self.shared_controls = controls
 
-    def _start(self, index: int, before: Array | None) -> Array:
-        """What is known already, or the same λ of another fold, or the neighbour, or 0; (d, t)."""
-        known = self.coef[index]
+    def _start(self, index: int, before: Array | None) -> Array | None:
+        """What is known already, or the same λ of another fold, or the neighbour; (d, t)."""
+        known: Array | None = self.coef[index]
         if not np.any(known):
-            if self.starts is not None:
-                known = self.starts[index]
-            elif before is not None:
-                known = before
-        return np.ascontiguousarray(known.T)
+            known = before if self.starts is None else self.starts[index]
+        return None if known is None else np.ascontiguousarray(known.T)
 
     # -- keeping -----------------------------------------------------------------------------
 
     def _keep(self, part: NDArray[np.intp], targets: slice, best: Evaluation, gap: Array) -> None:
         """Keep the evaluated points of some λ and targets."""
         shape = (part.size, -1)
-        self.coef[part, targets] = best.coef.T.reshape(*shape, self.problem.d)
+        if self.keep_coef:
+            self.coef[part, targets] = best.coef.T.reshape(*shape, self.problem.d)
         self.objective[part, targets] = best.objective.reshape(shape)
         self.gap[part, targets] = gap.reshape(shape)
 

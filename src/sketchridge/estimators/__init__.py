@@ -1,4 +1,4 @@
-"""The scikit-learn face: Ridge and RidgeClassifier.
+"""The scikit-learn face: Ridge, RidgeClassifier, RidgeCV and RidgeClassifierCV.
 
 This is the only place where scikit-learn's alpha meets the engine's λ (alpha = W·λ, with W the
 sum of the weights).
@@ -15,6 +15,7 @@ except ImportError as error:
     ) from error
 
 from sketchridge.estimators.classifier import RidgeClassifier
+from sketchridge.estimators.cv import RidgeClassifierCV, RidgeCV
 from sketchridge.estimators.ridge import Ridge
 
-__all__ = ["Ridge", "RidgeClassifier"]
+__all__ = ["Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV"]

@@ -23,6 +23,7 @@ from sketchridge.estimators.penalty import (
     check_feature_penalty,
     check_scale,
     to_lam,
+    to_sum_alpha,
 )
 from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.problem import RidgeProblem
@@ -160,9 +161,16 @@ class RidgeEstimator(BaseEstimator):
         moments = self._add_rows(data, Y)
         lams = to_lam(check_alpha(self.alpha, Y.shape[1]), self.alpha_scale, moments.weight)
         centred = validation.check_flag("fit_intercept", self.fit_intercept)
-        problem = self._problem(*moments.surrogate(centred), float(lams[0]), None, False)
-        offset = np.abs(moments.target_mean)
-        problem.stands_for(moments.raw_squares, moments.rounding_factor, offset)
+        if not lams.all() and lams.any():
+            raise ValueError("alpha is 0 for some targets only: partial_fit takes all, or none")
+        rows = moments.surrogate(centred, penalised=bool(lams.all()))
+        problem = self._problem(*rows, float(lams[0]), None, False)
+        problem.stands_for(
+            moments.raw_squares,
+            moments.summed_squares(centred),
+            moments.rounding_factor,
+            np.abs(moments.target_mean),
+        )
         if not isinstance(controls.solver, Direct):
             if controls.solver not in ("auto", "direct"):
                 notes.append(f"solver={self.solver!r} is not used: partial_fit is exact")
@@ -208,7 +216,8 @@ class RidgeEstimator(BaseEstimator):
         self._warn(fit)
 
     def _warn(self, fit: Fit) -> None:
-        missed = int(np.count_nonzero(~fit.converged))
+        # A gap is infinitely larger than F(0) = 0: there, only a constant was rounded.
+        missed = int(np.count_nonzero(~fit.converged & np.isfinite(fit.relative_gap)))
         if not missed or fit.status is Status.STOPPED:
             return
         which = "" if fit.gap.size == 1 else f" for {missed} of {fit.gap.size} targets"
@@ -220,7 +229,7 @@ class RidgeEstimator(BaseEstimator):
             f"gap is {fit.relative_gap.max():.2g}, that is, the objective is within this share of "
             f"its value at 0 from the minimum. {advice[0].upper()}{advice[1:]}.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,  # the line that called fit
         )
 
     def _is_first_chunk(self) -> bool:
@@ -246,7 +255,9 @@ class RidgeEstimator(BaseEstimator):
     def _to_sklearn(self, kind: Any, **options: Any) -> Any:
         """A plain scikit-learn estimator of a kind, with this one's coefficients."""
         check_is_fitted(self)
-        alpha = self.alpha if self.alpha_scale == "sum" else self.lam_ * self.sum_of_weights_
+        alpha = self.alpha
+        if self.alpha_scale != "sum":
+            alpha = to_sum_alpha(self.lam_, self.sum_of_weights_)
         plain = kind(alpha=alpha, fit_intercept=self.fit_intercept, copy_X=self.copy_X, **options)
         names = ("coef_", "intercept_", "n_iter_", "solver_", "n_features_in_", "feature_names_in_")
         for name in names:

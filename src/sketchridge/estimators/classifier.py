@@ -230,8 +230,8 @@ class RidgeClassifier(ClassesAsTargets, RidgeEstimator):
         labels = column_or_1d(inputs.read_labels(self, data.X, y))
         if first:
             self._learn_classes(np.asarray(classes))
-        unknown = np.setdiff1d(labels, self.classes_)
-        if unknown.size:
+        unknown = np.setdiff1d(labels, self.classes_).tolist()
+        if unknown:
             raise ValueError(f"y has {unknown[0]!r}, which is not among the classes given before")
         if self.class_weight is not None:  # a chunk need not have all classes
             weights = [self.class_weight.get(label, 1.0) for label in labels.tolist()]

@@ -77,7 +77,7 @@ def fit_targets(
         problem.passes = part.passes
         controls = _with_sketch(controls, solution)
         order.append(targets)
-        fits.append(_fit_of(part, solution, part.passes - passes, np.dtype(dtype)))
+        fits.append(_fit_of(part, solution, part.passes - passes))
     return _joined(fits, np.argsort(np.concatenate(order)), reason)
 
 
@@ -135,20 +135,19 @@ def _with_sketch(controls: Controls, solution: Solution) -> Controls:
     return replace(controls, preconditioner=solution.preconditioner, rank="auto")
 
 
-def _fit_of(problem: RidgeProblem, solution: Solution, passes: float, dtype: np.dtype[Any]) -> Fit:
+def _fit_of(problem: RidgeProblem, solution: Solution, passes: float) -> Fit:
     """A solution in terms of the data's own columns."""
     coef = problem.original(solution.coef.T)
-    # What rounding to a narrower type does to unpenalised coefficients, no gap over λ can tell.
-    rounding = float(np.finfo(dtype).eps) * np.linalg.norm(coef, axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = problem.stretch * np.sqrt(2 * solution.gap / problem.lam) + rounding
+    # What is known of H holds for other data up to the noise: H ⪯ H' + noise ⪯ (1 + noise/λ) H'.
+    loosened = 1.0 + (problem.noise / problem.lam if problem.lam > 0 else 0.0)
+    gap, relative_gap = loosened * solution.gap, loosened * solution.relative_gap
     return Fit(
         coef=np.ascontiguousarray(coef.T),
         intercept=solution.intercept,
         lam=np.full(solution.gap.shape, problem.lam),
-        gap=solution.gap,
-        relative_gap=solution.relative_gap,
-        coef_error_bound=np.where(problem.lam > 0, bound, np.inf),
+        gap=gap,
+        relative_gap=relative_gap,
+        coef_error_bound=problem.distance(gap),
         passes=np.full(solution.gap.shape, passes),
         solver=_true_name(solution),
         status=solution.status,

@@ -35,6 +35,31 @@ def check_affordable(d: int) -> None:
         )
 
 
+def raised_cholesky(C: Array, cross: Array, noise: Array) -> tuple[Array, Array]:
+    """R (d, d) and Z (d, t) with RᵀR = C + diag(raise) and RᵀZ = cross.
+
+    The diagonal is raised by the noise that rounding left in C (d,), which may have made it
+    indefinite; where that is not enough, by more of it.
+    """
+    noise = np.maximum(noise, EPSILON)  # a column that is zero too
+    while True:
+        R, failed = scipy.linalg.lapack.dpotrf(C + np.diag(noise), lower=0, clean=1)
+        if not failed:
+            return R, scipy.linalg.solve_triangular(R, cross, trans="T", check_finite=False)
+        noise = 2 * noise
+
+
+def pivoted_cholesky(C: Array, cross: Array, noise: Array) -> tuple[Array, Array]:
+    """R (r, d) and Z (r, t) with RᵀR = C and RᵀZ = cross, of the rank r that C has above noise."""
+    factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(C, tol=float(noise.max()))
+    order, upper = pivots - 1, np.triu(factor)[:rank]
+    R, Z = np.zeros((rank, len(C))), np.zeros((rank, cross.shape[1]))
+    R[:, order] = upper
+    if rank:
+        Z[:] = scipy.linalg.solve_triangular(upper[:, :rank], cross[order[:rank]], trans="T")
+    return R, Z
+
+
 def with_intercept(fit: Fit, moments: Moments, null_objective: Array, dtype: np.dtype[Any]) -> Fit:
     """The fit of centred moments with its intercepts, and what their rounding adds to the gap."""
     coef = fit.coef.astype(dtype).astype(np.float64)
@@ -60,6 +85,7 @@ class Moments:
     gram: Array  # (d, d) Σ s_i (x_i − mean)(x_i − mean)ᵀ
     cross: Array  # (d, t) Σ s_i (x_i − mean)(y_i − target_mean)ᵀ
     target_squares: Array  # (t,) Σ s_i (y_i − target_mean)²
+    summed: Array  # (d,) the squares that were summed for gram: about zero where X is sparse
 
     @classmethod
     def of(cls, X: Any, Y: Array, weights: Array | None) -> Moments:
@@ -68,15 +94,20 @@ class Moments:
         read_rows(chunk)
         weight = float(chunk.n if weights is None else weights.sum())
         assert chunk.mean is not None
+        gram = weight * chunk.products.gram(chunk.weights, chunk.mean)
+        summed = np.diag(gram).copy()
+        if not isinstance(X, np.ndarray):
+            summed += weight * chunk.mean**2
         return cls(
             chunk.n,
             1,
             weight,
             chunk.mean,
             chunk.target_mean,
-            weight * chunk.products.gram(chunk.weights, chunk.mean),
+            gram,
             -weight * chunk.null_gradient(),
             2 * weight * chunk.null_objective,
+            np.maximum(summed, 0.0),
         )
 
     def merged(self, other: Moments) -> Moments:
@@ -95,6 +126,7 @@ class Moments:
             self.gram + other.gram + between * np.outer(shift, shift),
             self.cross + other.cross + between * np.outer(shift, target_shift),
             self.target_squares + other.target_squares + between * target_shift**2,
+            self.summed + other.summed + between * shift**2,
         )
 
     def about(self, centred: bool) -> tuple[Array, Array, Array]:
@@ -110,35 +142,36 @@ class Moments:
         C, cross, squares = (moment / self.weight for moment in moments)
         return C, cross, squares
 
-    def surrogate(self, centred: bool) -> tuple[Array, Array]:
+    def surrogate(self, centred: bool, penalised: bool) -> tuple[Array, Array]:
         """Rows R (r + 1, d) and targets Z (r + 1, t) with the same F as all the rows so far.
 
-        By a pivoted Cholesky factorisation of the correlations; the last row of R is zero, and
-        that of Z holds what no coefficients can explain.
+        By a Cholesky factorisation of the correlations, whose diagonal is raised by rounding: a
+        direction in which the rows hardly vary still tells of the targets. Without a penalty
+        such a direction must be left out. The last row of R is zero, and that of Z holds what no
+        coefficients can explain.
         """
         C, cross, squares = self.about(centred)
-        scale = np.sqrt(np.where(varies(np.diag(C), self.raw_squares), np.diag(C), 0.0))
+        varying = varies(np.diag(C), self.raw_squares, self.rounding_factor)
+        scale = np.sqrt(np.where(varying, np.diag(C), 0.0))
         inverse = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
-        factor, pivots, rank, _ = scipy.linalg.lapack.dpstrf(
-            inverse[:, None] * C * inverse, tol=scale.size * EPSILON
-        )
-        order, upper = pivots - 1, np.triu(factor)[:rank]
-        Z = np.empty((rank + 1, squares.size))
-        if rank:
-            right = (inverse[:, None] * cross)[order[:rank]]
-            Z[:rank] = scipy.linalg.solve_triangular(upper[:, :rank], right, trans="T")
-        Z[rank] = np.sqrt(np.maximum(squares - np.sum(Z[:rank] ** 2, axis=0), 0.0))
-        R = np.zeros((rank + 1, scale.size))
-        R[:rank, order] = upper
-        R *= scale
-        return np.sqrt(rank + 1.0) * R, np.sqrt(rank + 1.0) * Z
+        sizes = np.sqrt(self.raw_squares * self.summed_squares(centred))
+        noise = EPSILON * self.rounding_factor * sizes
+        factor = raised_cholesky if penalised else pivoted_cholesky
+        R, Z = factor(inverse[:, None] * C * inverse, inverse[:, None] * cross, noise * inverse**2)
+        rest = np.sqrt(np.maximum(squares - np.sum(Z**2, axis=0), 0.0))
+        size = np.sqrt(len(R) + 1.0)
+        return size * np.vstack([R * scale, np.zeros(scale.size)]), size * np.vstack([Z, rest])
 
     @property
     def raw_squares(self) -> Array:
         """Σ s_i x_ij² / W, (d,): what sums over the rows rounded against."""
         return np.maximum(np.diag(self.gram), 0.0) / self.weight + self.mean**2
 
+    def summed_squares(self, centred: bool) -> Array:
+        """The mean squares of what was summed for C, (d,)."""
+        return self.summed / self.weight + (0.0 if centred else self.mean**2)
+
     @property
     def rounding_factor(self) -> float:
         """How many units of roundoff the moments and their factorisation may be off by."""
-        return float(max(np.sqrt(self.rows), self.mean.size, self.chunks))
+        return float(2 * max(np.sqrt(self.rows), self.mean.size, self.chunks))

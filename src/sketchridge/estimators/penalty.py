@@ -66,6 +66,6 @@ def to_lam(alpha: Array, alpha_scale: str, total_weight: float) -> Array:
     return alpha / total_weight if alpha_scale == "sum" else alpha
 
 
-def to_sum_alpha(lam: Array, total_weight: float) -> Array:
-    """scikit-learn's alpha of λ, (t,)."""
+def to_sum_alpha(lam: Any, total_weight: float) -> Any:
+    """scikit-learn's alpha of λ, a number or (t,)."""
     return lam * total_weight
