@@ -207,7 +207,7 @@ def _explanations(rows: Sequence[Row]) -> Iterable[str]:
         "The runs above have m = n (the paper: “proportional to n”), averaged iterates (as its "
         "Algorithm 1), the regulariser handled exactly, and, in the synthetic problems, noise of "
         "variance 0.01. This is how well these and other readings explain the paper's curves, each "
-        "with its best step and its own c; the last column needs neither: it is where the step that "
+        "with its best step and its own c; the last column needs neither: where the step that "
         "ends lowest ends, over the paper's last value."
     )
     names = {"svrg": "SVRG", "scsvrg": "sketched SVRG"}
