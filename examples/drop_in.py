@@ -25,7 +25,7 @@ OURS = ("direct", "cg", "svrg", "saga")
 
 
 def badly_scaled_data():
-    """A problem of 2000 rows and 60 columns, whose directions differ in strength by a factor of 10000."""
+    """2000 rows of 60 columns, whose directions differ in strength by a factor of 10000."""
     rng = np.random.default_rng(0)
     left, _ = np.linalg.qr(rng.standard_normal((2000, 60)))
     right, _ = np.linalg.qr(rng.standard_normal((60, 60)))
