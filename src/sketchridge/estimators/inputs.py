@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    column_or_1d,
+    validate_data,
+)
 
-from sketchridge.estimators.compatibility import FINITE, remember_features
 from sketchridge.estimators.frames import to_matrix
 from sketchridge.validation import FLOATS, check_matrix, check_weights
 
@@ -40,8 +44,10 @@ def read_data(estimator: Any, X: Any, sample_weight: Any, *, reset: bool = True)
     """Check X and the weights for a fit; X is not copied unless a note says so."""
     notes: list[str] = []
     # NaN and infinity will show in the rows' norms, which are wanted anyway.
-    given = _read_numbers(estimator, X, notes, accept_sparse=True, **{FINITE: False})
-    remember_features(estimator, X, reset=reset)
+    given = to_matrix(X, notes)
+    if not _is_ready(given):  # else scikit-learn would find nothing to say, and take a while
+        given = _read_numbers(estimator, given, accept_sparse=True, ensure_all_finite=False)
+    validate_data(estimator, X, reset=reset, skip_check_array=True)  # the features, remembered
     matrix, copies = check_matrix(given)
     dtype = np.dtype(np.float32 if given.dtype == np.float32 else np.float64)
     weights = check_weights(sample_weight, matrix.shape[0])
@@ -50,16 +56,13 @@ def read_data(estimator: Any, X: Any, sample_weight: Any, *, reset: bool = True)
 
 def read_new_data(estimator: Any, X: Any) -> Any:
     """X to predict from, as an array, CSR or CSC matrix with the features of the fit."""
-    matrix = _read_numbers(estimator, X, [], accept_sparse=["csr", "csc"])
-    remember_features(estimator, X, reset=False)
+    matrix = _read_numbers(estimator, to_matrix(X, []), accept_sparse=["csr", "csc"])
+    validate_data(estimator, X, reset=False, skip_check_array=True)  # the features, compared
     return matrix
 
 
-def _read_numbers(estimator: Any, X: Any, notes: list[str], **options: Any) -> Any:
-    matrix = to_matrix(X, notes)
-    if FINITE in options and _is_ready(matrix):
-        return matrix  # scikit-learn would find nothing to say, and take a while
-    return check_array(matrix, dtype="numeric", estimator=estimator, input_name="X", **options)
+def _read_numbers(estimator: Any, X: Any, **options: Any) -> Any:
+    return check_array(X, dtype="numeric", estimator=estimator, input_name="X", **options)
 
 
 def _is_ready(X: Any) -> bool:
