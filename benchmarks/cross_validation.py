@@ -38,7 +38,7 @@ def load(name):
     with np.load(Path(os.environ["SKETCHRIDGE_DATA"]) / f"{name}.npz") as file:
         y = np.where(file["y"] == file["y"].min(), -1.0, 1.0)
         if "X" in file:
-            return file["X"].astype(np.float64) / 255, y, ("cholesky", "svd", "lsqr", "sparse_cg")
+            return file["X"].astype(np.float64) / 255, y, ("cholesky", "lsqr", "sparse_cg")
         arrays = (file["data"].astype(np.float64), file["indices"], file["indptr"])
         X = sparse.csr_array(arrays, shape=tuple(file["shape"].tolist()))
         return X, y, ("sparse_cg", "lsqr")
@@ -63,15 +63,18 @@ class FirstFold:
         objective = problem.evaluate(coef[:, None]).objective[0]
         return (objective - self.lowest[index]) / problem.null_objective[0]
 
-    def all_reach(self, solver, tol):
-        """Whether all alphas reach the gap, the hardest first, and the seconds they take."""
+    def all_reach(self, solver, tol, patience):
+        """Whether all alphas reach the gap, the hardest first, and the seconds they take.
+
+        A solver that takes longer than another one took is not waited for.
+        """
         spent = 0.0
         for index in reversed(range(self.alphas.size)):
             model = linear_model.Ridge(self.alphas[index], solver=solver, tol=tol)
             began = time.perf_counter()
             model.fit(self.X, self.y)
             spent += time.perf_counter() - began
-            if self.gap(model.coef_, index) > TOL:
+            if self.gap(model.coef_, index) > TOL or spent > patience:
                 return False, spent
         return True, spent
 
@@ -81,12 +84,13 @@ def calibrate(X, y, solvers):
     fold = FirstFold(X, y)
     found = {}
     for solver in solvers:
-        exact = solver in ("cholesky", "svd")
-        for tol in TOLERANCES[:1] if exact else TOLERANCES:
-            reached, spent = fold.all_reach(solver, tol)
+        patience = min((spent for spent, _ in found.values()), default=np.inf)
+        for tol in TOLERANCES[:1] if solver == "cholesky" else TOLERANCES:
+            reached, spent = fold.all_reach(solver, tol, patience)
             if reached:
                 found[solver] = (spent, tol)
                 print(f"  scikit-learn, {solver}, tol={tol:g}: {spent:.1f} s for the first fold")
+            if reached or spent > patience:
                 break
     solver = min(found, key=lambda name: found[name][0])
     return linear_model.Ridge(solver=solver, tol=found[solver][1])
