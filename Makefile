@@ -6,7 +6,7 @@ BIN   := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format coverage bench-kernels reproduce errata clean
+.PHONY: help install demo test lint format coverage bench-kernels reproduce errata docs examples clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,14 @@ reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; 
 errata: $(STAMP) ## check every correction of the paper numerically
 	@$(BIN)/python -m pytest -q tests/test_errata.py
 
+docs: $(STAMP) ## build the documentation into docs/_build; a warning is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
+examples: $(STAMP) ## run the examples, and refresh the pictures of the guides
+	@for example in examples/*.py; do \
+	  echo "== $$example"; $(BIN)/python $$example --out docs/guides/$$(basename $$example .py).png || exit 1; done
+
 clean: ## remove caches, build products and out/ (.venv stays)
-	@rm -rf build dist out htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf build dist out docs/_build docs/api/generated htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -path ./.venv -prune -o -path ./.git -prune -o -type d -name __pycache__ -exec rm -rf {} +

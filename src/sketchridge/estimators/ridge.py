@@ -39,7 +39,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     rank : int or "auto", default="auto"
         The number of directions that the preconditioner treats one by one.
     tol : float, default=1e-6
-        The certified relative gap to reach: (F(coef_) − min F) / F(0) is at most this. It means
+        The certified relative gap to reach: (F(w) − min F) / F(0) is at most this. It means
         the same for every solver.
     max_passes : float, default=None
         A budget of passes over the data; None is 10000.
@@ -75,12 +75,12 @@ class Ridge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     intercept_ : float or ndarray of shape (n_targets,)
         The intercepts; 0.0 with `fit_intercept=False`.
     gap_ : float or ndarray of shape (n_targets,)
-        Certified: F(coef_) − min F is at most this, for the coefficients as they are, after any
+        Certified: F(w) − min F is at most this, for the coefficients as they are, after any
         rounding to float32. Times 2W it is the gap of scikit-learn's objective.
     relative_gap_ : float or ndarray of shape (n_targets,)
-        gap_ / F(0), where F(0) is F without coefficients, but with the best intercept.
+        `gap_` / F(0), where F(0) is F without coefficients, but with the best intercept.
     coef_error_bound_ : float or ndarray of shape (n_targets,)
-        The distance of coef_ from the exact solution is at most this, √(2 gap_ / λ).
+        The distance of `coef_` from the exact solution is at most this, √(2 `gap_` / λ).
     lam_ : float or ndarray of shape (n_targets,)
         λ = alpha / W.
     sum_of_weights_ : float
@@ -95,7 +95,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         How the accuracy grew with passes and seconds.
     n_features_in_ : int
         The number of columns.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if X was a frame with names.
     n_samples_seen_ : int
         The number of rows so far, with `partial_fit`.
