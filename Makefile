@@ -29,8 +29,7 @@ demo: $(STAMP) ## solve an example and show what the certificate says
 	@$(BIN)/sketchridge demo
 
 test: lint ## every check: style, types, layers, and the fast tests
-	@$(BIN)/python -m pytest -q
-
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 lint: $(STAMP) ## style, types and layers, without the tests
 	@$(BIN)/ruff check --quiet .

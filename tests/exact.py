@@ -12,20 +12,22 @@ rationals = np.vectorize(Fraction, otypes=[object])
 class ExactRidge:
     """F(w, b) − F* of every target, F* over w and, with an intercept, over b too.
 
-    The intercept is the coefficient of a column of ones that is not penalised.
+    The intercept is the coefficient of a column of ones that is not penalised. A feature
+    penalty γ (d,) makes the penalty λ/2 Σ γ_j w_j².
     """
 
-    def __init__(self, X, Y, lam, sample_weight=None, fit_intercept=False):
+    def __init__(self, X, Y, lam, sample_weight=None, fit_intercept=False, feature_penalty=None):
         n, d = X.shape
         self.rows = rationals(np.column_stack([dense_of(X), np.ones(n)]))
         self.Y = rationals(Y)
         weights = rationals(np.ones(n) if sample_weight is None else sample_weight)
         self.weights = weights / weights.sum()
-        self.lam = Fraction(lam)
+        factors = np.ones(d) if feature_penalty is None else feature_penalty
+        self.penalty = Fraction(lam) * rationals(factors)
         used = self.rows if fit_intercept else self.rows[:, :d]
         weighted = used.T * self.weights
         hessian, right = weighted @ used, weighted @ self.Y
-        hessian[np.arange(d), np.arange(d)] += self.lam
+        hessian[np.arange(d), np.arange(d)] += self.penalty
         solution = solve_exactly(hessian, right)
         self.coef = solution[:d]
         self.optimum = (self.weights @ self.Y**2 - np.sum(right * solution, axis=0)) / 2
@@ -34,7 +36,7 @@ class ExactRidge:
         """F of the coefficients (d, t) and intercepts (t,)."""
         coef = rationals(coef)
         residual = self.rows @ np.vstack([coef, rationals(intercept)]) - self.Y
-        return (self.weights @ residual**2 + self.lam * np.sum(coef**2, axis=0)) / 2
+        return (self.weights @ residual**2 + self.penalty @ coef**2) / 2
 
     def gap(self, coef, intercept):
         """F − F* of the coefficients (d, t) and intercepts (t,)."""

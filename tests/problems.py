@@ -4,6 +4,10 @@ import numpy as np
 from scipy import sparse
 
 from sketchridge.problem import RidgeProblem
+from sketchridge.solvers import SOLVERS
+
+# Those that go on until tol is reached; sketch and solve ends where it ends.
+CONVERGING = {name: solver for name, solver in SOLVERS.items() if name != "sketch_and_solve"}
 
 
 def orthonormal(rng, rows, columns):

@@ -19,14 +19,15 @@ from sketchridge import (
     Record,
     Status,
     driver,
-    preconditioner,
     products,
     solve,
     threads,
 )
+from sketchridge.preconditioner import low_rank
 from sketchridge.problem import RidgeProblem
-from sketchridge.solvers import SOLVERS, direct
+from sketchridge.solvers import direct
 from tests import literal
+from tests.problems import CONVERGING as SOLVERS
 from tests.problems import decaying, dense_of, sparse_rows, with_spectrum
 
 LAM = 1e-5
@@ -220,7 +221,7 @@ def test_an_interrupt_of_the_sketch_returns_the_start(spec, solver, monkeypatch)
         raise KeyboardInterrupt
 
     for sketch in ("random_range", "block_lanczos", "exact_pairs"):
-        monkeypatch.setattr(preconditioner, sketch, interrupt)
+        monkeypatch.setattr(low_rank, sketch, interrupt)
     start = np.full(40, 0.1)
     solution = solve(X, y, LAM, solver, spec, coef_init=start)
     assert solution.status is Status.INTERRUPTED

@@ -136,23 +136,26 @@ def test_directions_too_weak_for_float64_are_left_out_with_a_note(spec):
     values = preconditioner.spectrum.values
     assert (values[0] + lam) / (values[rank - 1] + lam) <= 1e12
     assert (values[0] + lam) / (values[rank] + lam) > 1e12
-    lowered = literal.preconditioner_matrices(
-        preconditioner.spectrum.basis[:, :rank], values[:rank], lam
-    )
-    assert np.allclose(preconditioner.power(np.eye(d), -0.5), lowered[1], rtol=1e-8)
+    # Beyond them P is as weak as float64 can bear, not as strong as the last that is kept.
+    U = preconditioner.basis
+    P = U @ np.diag(values[:rank] + lam) @ U.T
+    P += (values[0] + lam) / 1e12 * (np.eye(d) - U @ U.T)
+    assert np.allclose(preconditioner.power(np.eye(d), 1.0), P, rtol=1e-8)
     assert preconditioner.at(1e-6).rank == 16
     assert preconditioner.at(1e-6).notes == ()
 
 
 @pytest.mark.parametrize("rank", [5, 8])
-def test_a_lowered_rank_conditions_as_that_rank_does(rank):
+def test_a_lowered_rank_conditions_better_than_that_rank_does(rank):
     d, lam = 10, 1e-10
     sigma = np.array([1e3, 1e2, 10, 1.0, 1e-4, 1e-4, 1e-5, 1e-5, 0, 0])
     X = with_spectrum(np.random.default_rng(4), 40, d, sigma)
     problem, preconditioner = build(Exact(rank=rank), X, lam=lam)
     assert preconditioner.rank == 4
     values = sigma**2
-    expected = (4 * values[3] + values[4:].sum() + d * lam) / lam
+    weakest = values[0] / 1e12
+    expected = (4 * weakest + values[4:].sum() + d * lam) / lam
+    assert expected < (4 * values[3] + values[4:].sum() + d * lam) / lam / 1e5
     kappa = average_condition_number(
         correlation_factor(X, problem.weights), lam, preconditioner.power(np.eye(d), -0.5)
     )

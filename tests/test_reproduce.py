@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sketchridge.comparison import checks, compare, explain, fit
 from sketchridge.data import MissingData, load
 from sketchridge.data.paper import PaperCurves, paper_curves, paper_ratio
 from sketchridge.experiments import (
@@ -20,6 +19,7 @@ from sketchridge.experiments import (
     measure_ratio,
     run,
 )
+from sketchridge.paper_comparison import checks, compare, explain, fit
 from sketchridge.reproduce import read_results, reproduce, write
 from tests.test_cli import run as run_command
 

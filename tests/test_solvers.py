@@ -10,8 +10,9 @@ from sklearn.linear_model import Ridge
 from sketchridge import CG, SVRG, Direct, Lanczos, Status, solve
 from sketchridge.driver import make_problem
 from sketchridge.preconditioner import PRECONDITIONERS
-from sketchridge.solvers import SOLVERS, direct, svrg
+from sketchridge.solvers import ALLOWED, direct, svrg
 from tests import literal
+from tests.problems import CONVERGING as SOLVERS
 from tests.problems import (
     average_condition_number,
     centred,
@@ -25,8 +26,8 @@ from tests.problems import (
 RANK = 10
 COMBINATIONS = [
     (solver, preconditioner)
-    for solver, preconditioner in itertools.product(SOLVERS, PRECONDITIONERS)
-    if SOLVERS[solver].uses_preconditioner or preconditioner == "none"
+    for solver, preconditioner in itertools.product(SOLVERS, ALLOWED["svrg"])
+    if preconditioner in ALLOWED[solver]
 ]
 SHAPES = {"tall": (120, 25), "wide": (25, 120)}
 combinations = pytest.mark.parametrize(("solver", "preconditioner"), COMBINATIONS)

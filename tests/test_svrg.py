@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
+from sketchridge.solvers import svrg
 from sketchridge.solvers.components import Components
 from sketchridge.solvers.svrg import SVRG, svrg_moves
 from tests import literal
@@ -285,3 +287,41 @@ def test_the_kernels_give_the_same_numbers_without_the_compiler():
     )
     interpreted = [float.fromhex(number) for number in run.stdout.split()]
     assert np.allclose(interpreted, list(tiny_moves()), rtol=1e-13)
+
+
+# On several threads -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("regularization", ["exact", "sampled"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("snapshot", ["average", "last"])
+def test_threads_that_share_the_columns_take_the_literal_steps(
+    monkeypatch, threads, regularization, intercept, snapshot
+):
+    monkeypatch.setattr(svrg, "COLUMNS_A_THREAD", 8)
+    monkeypatch.setattr(svrg, "thread_count", lambda: threads)
+    assert len(svrg.column_bounds(35, threads)) == threads + 1
+    X = data("dense", 41, 35, np.random.default_rng(21))
+    epoch = Epoch(X, 1e-3, Lanczos(rank=4), 203, regularization, snapshot, None, intercept)
+    assert epoch.error(0.7) < 1e-9
+    assert np.array_equal(epoch.move(0.7), epoch.move(0.7))
+
+
+def test_more_epochs_at_once_than_threads_wait_for_each_other_without_end(monkeypatch):
+    monkeypatch.setattr(svrg, "COLUMNS_A_THREAD", 8)
+    monkeypatch.setattr(svrg, "thread_count", lambda: 2)
+    X = data("dense", 41, 35, np.random.default_rng(22))
+    epochs = [Epoch(X, 1e-3, Lanczos(rank=4), 400, seed=seed) for seed in range(8)]
+    alone = [epoch.move(0.7) for epoch in epochs]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda epoch: epoch.move(0.7), epochs, timeout=60))
+    assert all(map(np.array_equal, alone, together))
+
+
+@pytest.mark.parametrize(("d", "threads"), [(5000, 2), (2047, 2), (10**6, 7), (1, 4), (3000, 1)])
+def test_columns_are_parted_on_cache_lines_and_short_rows_are_not(d, threads):
+    bounds = svrg.column_bounds(d, threads)
+    assert bounds[0] == 0 and bounds[-1] == d and np.all(np.diff(bounds) > 0)
+    assert all(bound % 8 == 0 for bound in bounds[:-1])
+    assert len(bounds) - 1 <= max(1, min(threads, d // 1024))

@@ -12,9 +12,17 @@ from scipy import sparse
 from sketchridge import CG, SVRG, Direct, Exact, Lanczos, NoPreconditioner, Nystrom, driver, solve
 from sketchridge.preconditioner import PRECONDITIONERS
 from sketchridge.products import DenseProducts
-from sketchridge.solvers import SOLVERS
+from sketchridge.solvers import ALLOWED, SOLVERS
 from tests import literal
-from tests.problems import decaying
+from tests.problems import CONVERGING, decaying
+
+
+class Unknown:
+    def __repr__(self):
+        return "unknown"  # the same in every process, as the name of a test must be
+
+
+NOTHING_KNOWN = Unknown()
 
 N, D = 30, 6
 rng = np.random.default_rng(0)
@@ -225,7 +233,7 @@ BAD_RANKS = [
 
 
 @pytest.mark.parametrize(("rank", "error", "word"), BAD_RANKS)
-@pytest.mark.parametrize("name", [name for name in PRECONDITIONERS if name != "none"])
+@pytest.mark.parametrize("name", ["exact", "lanczos", "nystrom"])
 def test_ranks_out_of_range_are_refused(rank, error, word, name):
     refused(error, f"rank={rank!r}", word, solver="cg", preconditioner=name, rank=rank)
 
@@ -279,12 +287,12 @@ def test_an_unknown_name_is_refused_with_the_known_ones(argument, known):
     refused(ValueError, f"{argument}='newton'", "auto", *known, **chosen)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, object(), Lanczos(3), CG, np.ones(3)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, NOTHING_KNOWN, Lanczos(3), CG, np.ones(3)], ids=repr)
 def test_what_is_no_solver_is_refused(wrong):
     refused(TypeError, "solver=", "give a name", *SOLVERS, solver=wrong)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, object(), SVRG(), Lanczos, np.ones(3)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, 3, NOTHING_KNOWN, SVRG(), Lanczos, np.ones(3)], ids=repr)
 def test_what_is_no_preconditioner_is_refused(wrong):
     refused(TypeError, "preconditioner=", *PRECONDITIONERS, solver="cg", preconditioner=wrong)
 
@@ -326,7 +334,7 @@ def test_bad_starts_are_refused(case):
     refused(error, "coef_init", y=y, solver="cg", coef_init=start)
 
 
-@pytest.mark.parametrize("seed", [-1, "seed", 1.5, object(), [1.5]], ids=str)
+@pytest.mark.parametrize("seed", [-1, "seed", 1.5, NOTHING_KNOWN, [1.5]], ids=str)
 def test_what_is_no_seed_is_refused(seed):
     refused((TypeError, ValueError), "random_state=", "Generator", random_state=seed)
 
@@ -415,7 +423,7 @@ USUAL = {
 
 
 @pytest.mark.parametrize("form", USUAL)
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", CONVERGING)
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_what_holds_the_same_numbers_gives_the_same_answer(form, solver):
     solution = solve(*USUAL[form], LAM, solver, tol=1e-14, random_state=0)
@@ -443,7 +451,7 @@ def test_targets_may_be_of_any_real_type(dtype):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (4, 4)])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", CONVERGING)
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_the_smallest_problems_are_solved(shape, solver, kind, intercept):
@@ -456,8 +464,10 @@ def test_the_smallest_problems_are_solved(shape, solver, kind, intercept):
     np.testing.assert_allclose(solution.coef, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("preconditioner", PRECONDITIONERS)
-@pytest.mark.parametrize("solver", ["cg", "svrg"])
+@pytest.mark.parametrize(
+    ("solver", "preconditioner"),
+    [(solver, preconditioner) for solver in SOLVERS for preconditioner in ALLOWED[solver]],
+)
 @pytest.mark.parametrize("shape", [(N, D), (D, N)])
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("intercept", [False, True])

@@ -5,9 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sketchridge.version import __version__
+
 if TYPE_CHECKING:
+    from sketchridge.comparison import Comparison, compare
     from sketchridge.diagnostics import Diagnosis, diagnose
     from sketchridge.driver import solve
+    from sketchridge.estimators import Ridge, RidgeClassifier, RidgeClassifierCV, RidgeCV
+    from sketchridge.path import RidgePath, ridge_path
     from sketchridge.preconditioner import (
         Diagonal,
         Embedding,
@@ -18,37 +23,64 @@ if TYPE_CHECKING:
         RowSampling,
     )
     from sketchridge.solution import Plan, Record, Solution, Status
-    from sketchridge.solvers import AGD, CG, GD, SVRG, Direct, SketchAndSolve
-
-__version__ = "0.1.0"
+    from sketchridge.solvers import (
+        AGD,
+        CG,
+        GD,
+        SAG,
+        SAGA,
+        SDCA,
+        SVRG,
+        AcceleratedSVRG,
+        Direct,
+        Kaczmarz,
+        SketchAndSolve,
+    )
 
 __all__ = [
     "AGD",
     "CG",
     "GD",
+    "SAG",
+    "SAGA",
+    "SDCA",
     "SVRG",
+    "AcceleratedSVRG",
+    "Comparison",
     "Diagnosis",
     "Diagonal",
     "Direct",
     "Embedding",
     "Exact",
+    "Kaczmarz",
     "Lanczos",
     "NoPreconditioner",
     "Nystrom",
     "Plan",
     "Record",
+    "Ridge",
+    "RidgeCV",
+    "RidgeClassifier",
+    "RidgeClassifierCV",
+    "RidgePath",
     "RowSampling",
     "SketchAndSolve",
     "Solution",
     "Status",
+    "__version__",
+    "compare",
     "diagnose",
+    "ridge_path",
     "solve",
 ]
 
 # Loaded when first used: scipy alone takes longer to import than numpy.
 _HOMES = {
     "sketchridge.diagnostics": ("Diagnosis", "diagnose"),
+    "sketchridge.comparison": ("Comparison", "compare"),
     "sketchridge.driver": ("solve",),
+    "sketchridge.estimators": ("Ridge", "RidgeCV", "RidgeClassifier", "RidgeClassifierCV"),
+    "sketchridge.path": ("RidgePath", "ridge_path"),
     "sketchridge.preconditioner": (
         "Diagonal",
         "Embedding",
@@ -59,7 +91,19 @@ _HOMES = {
         "RowSampling",
     ),
     "sketchridge.solution": ("Plan", "Record", "Solution", "Status"),
-    "sketchridge.solvers": ("AGD", "CG", "GD", "SVRG", "Direct", "SketchAndSolve"),
+    "sketchridge.solvers": (
+        "AGD",
+        "CG",
+        "GD",
+        "SAG",
+        "SAGA",
+        "SDCA",
+        "SVRG",
+        "AcceleratedSVRG",
+        "Direct",
+        "Kaczmarz",
+        "SketchAndSolve",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

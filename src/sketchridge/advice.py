@@ -41,6 +41,11 @@ class Candidate:
     passes: float
     cost: float  # in passes with one vector, the sketch included
 
+    @property
+    def time(self) -> str:
+        """The cost in words."""
+        return f"the time of {_about(self.cost)} passes"
+
     def __str__(self) -> str:
         if self.preconditioner == "none":
             return self.solver
@@ -64,13 +69,14 @@ class Advice:
         return self.best.rank
 
     @property
+    def others(self) -> str:
+        """What it was weighed against, in words."""
+        return ", ".join(f"{other} ({_about(other.cost)})" for other in self.candidates[1:])
+
+    @property
     def reason(self) -> str:
         """Why, in words."""
-        others = "; ".join(f"{other}: {_about(other.cost)}" for other in self.candidates[1:])
-        return (
-            f"it takes about the time of {_about(self.best.cost)} passes over the data, the sketch "
-            f"included (the others: {others})"
-        )
+        return f"it takes about {self.best.time}, the sketch included; the others {self.others}"
 
     def __str__(self) -> str:
         return f"{self.best}: {self.reason}"
@@ -89,10 +95,10 @@ def advise(
     iterations = _cg_iterations(known, lam, tol)
     epoch = 3 if sparse else 2
     sketch = 1 + COLUMN_COST * k
-    svrg = epoch * _svrg_epochs(after, n, tol)
+    svrg = epoch * svrg_epochs(after, n, tol)
     svrg_cost = (FEW_BLOCKS + 1) * sketch + svrg * (1 + k * n / stored)
     cg_cost = sketch + iterations[1 : ranks + 1] * (1 + k * d / stored)
-    plain = epoch * float(_svrg_epochs(np.array([before]), n, tol)[0])
+    plain = epoch * float(svrg_epochs(np.array([before]), n, tol)[0])
     found = [
         _best("svrg", "lanczos", svrg + FEW_BLOCKS + 1, svrg_cost),
         _best("cg", "nystrom", iterations[1 : ranks + 1] + 1, cg_cost),
@@ -111,7 +117,7 @@ def _best(solver: str, preconditioner: str, passes: Array, cost: Array) -> Candi
     return Candidate(solver, preconditioner, where + 1, float(passes[where]), float(cost[where]))
 
 
-def _svrg_epochs(condition: Array, n: int, tol: float) -> Array:
+def svrg_epochs(condition: Array, n: int, tol: float) -> Array:
     """Epochs of n steps to a relative gap: the weakest direction's averaged iterates, squared."""
     x = SVRG_STEP * n / condition
     factor = np.maximum((-np.expm1(-x) / x) ** 2, BEST_EPOCH)

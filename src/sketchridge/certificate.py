@@ -17,21 +17,26 @@ from sketchridge.problem import Evaluation, Problem
 from sketchridge.sketch import LowerBound
 
 Array = NDArray[np.float64]
+Numbers = float | Array  # one for all columns, or one a column where each has a λ of its own
 
 
-class Curvature(Protocol):
-    """A matrix P ⪯ constant·H whose inverse can be applied."""
+class Metric(Protocol):
+    """A matrix P ⪯ constant·H whose inverse can be applied: all that a certificate needs."""
 
     @property
-    def smallest(self) -> float:
+    def smallest(self) -> Numbers:
         """A lower bound of P's eigenvalues."""
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> Numbers:
         """The c in P ⪯ c·H."""
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t)."""
+
+
+class Curvature(Metric, Protocol):
+    """A metric that knows the degrees of freedom too."""
 
     def counter(self) -> DegreesCounter:
         """What counts the degrees of freedom; it holds no data."""
@@ -73,27 +78,30 @@ class RidgeCurvature:
 
 @dataclass(frozen=True)
 class SketchCurvature:
-    """P = Ĉ + λI with Ĉ ⪯ C from a sketch."""
+    """P = Ĉ + λI with Ĉ ⪯ C from a sketch; λ is a number, or one a column."""
 
     lower: LowerBound
-    lam: float
+    lam: Numbers
 
     @property
-    def smallest(self) -> float:
+    def smallest(self) -> Numbers:
         """A lower bound of P's eigenvalues: more than λ where the sketch covers every direction."""
         d, values = self.lower.frame.shape[0], self.lower.values
         return self.lam + float(values[-1]) if values.size == d else self.lam
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> Numbers:
         """The c in P ⪯ c·H: rounding may have put Ĉ above C by ν."""
-        return 1.0 + self.lower.slack / max(self.lam, self.smallest - self.lower.slack)
+        constant: Numbers = 1.0 + self.lower.slack / np.maximum(
+            self.lam, self.smallest - self.lower.slack
+        )
+        return constant
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t)."""
         coordinates, rest = self.lower.split(G)
-        covered: Array = (1.0 / (self.lower.values + self.lam)) @ coordinates**2
-        return covered + rest / self.lam
+        energy: Array = np.sum(coordinates**2 / (self.lower.values[:, None] + self.lam), axis=0)
+        return energy + rest / self.lam
 
     def counter(self) -> DegreesCounter:
         """What counts the degrees of freedom."""
@@ -101,13 +109,13 @@ class SketchCurvature:
 
     def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): the rest of the trace on no direction, or evenly on all others."""
-        values = self.lower.values
-        covered = float(np.sum(values / (values + self.lam)))
+        values, lam = self.lower.values, float(self.lam)
+        covered = float(np.sum(values / (values + lam)))
         rest = max(0.0, trace[1] - float(values.sum()))
-        return covered, min(float(rank), covered + rest * rank / (rest + rank * self.lam))
+        return covered, min(float(rank), covered + rest * rank / (rest + rank * lam))
 
 
-def certified_gap(problem: Problem, curvature: Curvature | None, evaluation: Evaluation) -> Array:
+def certified_gap(problem: Problem, curvature: Metric | None, evaluation: Evaluation) -> Array:
     """An upper bound of F(w) − F*, (t,); the evaluation must be fresh.
 
     F(w) itself is one, for F* ≥ 0: the only one where no curvature is known (λ = 0).

@@ -1,203 +1,431 @@
-"""Our curves beside the paper's: gains, ratios, and the one number that explains the paper's bend.
-
-The paper's curves bend down at their end, as if its F* were too high by a small number. With that
-offset c they are F − F* − c: it is fitted, one for each problem, and reported.
-"""
+"""`compare`: many methods on one problem, each to the same certified gap."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import scipy  # its parts load when they are first used
 
-from sketchridge.data.paper import PaperCurves, paper_curves
-from sketchridge.experiments import RANK, Alternative, Curve, Method, Outcome, best
+from sketchridge.driver import make_problem, read_rows, solve
+from sketchridge.planner import choose
+from sketchridge.preconditioner import PRECONDITIONERS, BuiltPreconditioner
+from sketchridge.problem import RidgeProblem
+from sketchridge.solution import Record, Solution, Status
+from sketchridge.solvers import SOLVERS
+from sketchridge.validation import check_matrix, check_number, check_optional, check_rng
 
-Array = NDArray[np.float64]
-OFFSETS = 400
-# What counts as following the paper, and as agreeing with the exact ratio.
-LARGEST_SPREAD = 1.25
-LARGEST_RATIO_ERROR = 0.01
-OWN_DATA = ("mnist", "cifar10")
-SHARP_RATIOS = (*OWN_DATA, "synthetic-linear", "synthetic-quadratic")
+if TYPE_CHECKING:
+    import pandas
 
+Method = tuple[Any, Any]
+Progress = Callable[[str, Record], Any]
 
-@dataclass(frozen=True)
-class Fit:
-    """The steps and the offset with which our curves are nearest to the paper's."""
-
-    offset: float  # how much too high the paper's F* would be
-    svrg: Curve
-    scsvrg: Curve
-    svrg_spread: float  # the median over the epochs of the ratio to the paper's, or its inverse
-    scsvrg_spread: float
-
-    @property
-    def spread(self) -> float:
-        """Of the worse method."""
-        return max(self.svrg_spread, self.scsvrg_spread)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """How well a reading of the paper explains one of its curves, with its best step and offset."""
-
-    choice: str
-    method: Method
-    step: float | None
-    offset: float
-    spread: float
-    end: float  # with the true F* and the step that ends lowest: over the paper's last value
+MAX_PASSES = 300.0
+USUAL_METHODS: tuple[Method, ...] = (
+    ("direct", "none"),
+    ("cg", "none"),
+    ("cg", "nystrom"),
+    ("agd", "nystrom"),
+    ("svrg", "none"),
+    ("svrg", "lanczos"),
+    ("accelerated_svrg", "lanczos"),
+    ("saga", "lanczos"),
+)
+# Up to this size of the smaller side, the direct solver is among them.
+AFFORDABLE_SIDE = 5000
+WARM_UP_ROWS, WARM_UP_PASSES = 64, 12
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the table."""
-
-    outcome: Outcome
-    paper_gain: float
-    svrg: Curve  # the tuned ones
-    scsvrg: Curve
-    svrg_to_paper: float  # our suboptimality over the paper's, at the last epoch
-    scsvrg_to_paper: float
-    fit: Fit
-    boldest: Curve | None  # the best of rank and epoch length within the same passes
-    boldest_to_paper: float | None
-
-    @property
-    def gain(self) -> float:
-        """Ours, with the true F*."""
-        return self.svrg.last / self.scsvrg.last
+class NotRunError(Exception):
+    """The comparison was interrupted before this method had its turn."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """A promise, and whether this run kept it."""
+def compare(
+    X: Any,
+    y: Any,
+    lam: float,
+    methods: Sequence[Method] | Mapping[str, Method] | None = None,
+    *,
+    tol: float = 1e-6,
+    max_passes: float = MAX_PASSES,
+    max_seconds: float | None = None,
+    max_memory: float | None = None,
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+    scale_rows: bool = False,
+    random_state: Any = None,
+    callback: Progress | None = None,
+) -> Comparison:
+    """Solve one problem by many methods, each to the same certified gap or budget.
 
-    sentence: str
-    kept: bool
+    Every method starts from zero with the same seed and pays for its own sketch. One that refuses
+    the problem or fails gets a row that says why. The kernels are compiled beforehand, so that no
+    method is charged for it.
 
+    Parameters
+    ----------
+    X, y, lam, fit_intercept, sample_weight, scale_rows
+        The problem, as `solve` takes it.
+    methods
+        Pairs (solver, preconditioner) of names or objects as `solve` takes them, or a dictionary
+        of such pairs by the labels that they shall have. None is a set that covers the kinds of
+        methods there are, the direct solver where the smaller side of X is at most 5000.
+    tol
+        The certified relative gap to reach.
+    max_passes, max_seconds, max_memory
+        The budget of each method.
+    random_state
+        None, a seed, or a numpy Generator, from which one seed for all methods is drawn.
+    callback
+        Called with a method's label and a `Record` at every look; a true result stops that
+        method.
 
-def spreads(curve: Curve, printed: Array, offsets: Array) -> Array:
-    """The median of |log((ours − offset) / printed)| over the epochs, for every offset."""
-    ours = np.array(curve.suboptimality[1 : printed.size + 1])
-    printed = printed[: ours.size]
-    shifted = np.maximum(ours[None, :] - offsets[:, None], 1e-300)
-    logarithms: Array = np.median(np.abs(np.log(shifted / printed)), axis=1)
-    return logarithms
+    Returns
+    -------
+    Comparison
+        The solutions, a table, a pandas frame and a plot of them.
 
-
-def offsets_for(curves: Sequence[Curve]) -> Array:
-    """Offsets to try: from none to nearly all of the smallest suboptimality."""
-    return np.linspace(0.0, 0.999 * min(curve.last for curve in curves), OFFSETS)
-
-
-def fit(outcome: Outcome, printed: PaperCurves) -> Fit:
-    """One offset for both methods, and a step for each, with the smallest worst spread."""
-    offsets = offsets_for([*outcome.svrg, *outcome.scsvrg])
-    nearest = []
-    for curves, paper in ((outcome.svrg, printed.svrg), (outcome.scsvrg, printed.scsvrg)):
-        table = np.array([spreads(curve, paper, offsets) for curve in curves])
-        nearest.append((table.min(axis=0), table.argmin(axis=0)))
-    (svrg, svrg_step), (scsvrg, scsvrg_step) = nearest
-    place = int(np.argmin(np.maximum(svrg, scsvrg)))
-    return Fit(
-        float(offsets[place]),
-        outcome.svrg[svrg_step[place]],
-        outcome.scsvrg[scsvrg_step[place]],
-        float(np.exp(svrg[place])),
-        float(np.exp(scsvrg[place])),
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sketchridge import compare
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 10))
+    >>> y = X @ np.ones(10) + rng.standard_normal(200)
+    >>> comparison = compare(X, y, 1e-3, [("direct", "none"), ("cg", "nystrom")], random_state=0)
+    >>> [bool(solution.converged) for solution in comparison.solutions.values()]
+    [True, True]
+    """
+    X, notes = check_matrix(X)
+    tol = check_number("tol", tol, 0.0, "give a number > 0", strict=True)
+    budget = {
+        "max_passes": check_number("max_passes", max_passes, 0.0, "give a number > 0", strict=True),
+        "max_seconds": check_optional("max_seconds", max_seconds, "give seconds > 0, or None"),
+        "max_memory": check_optional("max_memory", max_memory, "give bytes > 0, or None"),
+    }
+    seed = int(check_rng(random_state).integers(2**63))
+    problem, _, _ = make_problem(X, y, lam, sample_weight, fit_intercept, scale_rows)
+    named = _named(usual_methods(problem) if methods is None else methods)
+    read_rows(problem)
+    _warm_up(problem, named.values())
+    arguments = {
+        "tol": tol,
+        **budget,
+        "fit_intercept": fit_intercept,
+        "sample_weight": sample_weight,
+        "scale_rows": scale_rows,
+        "random_state": seed,
+    }
+    solutions, errors = _run(X, y, lam, named, arguments, callback)
+    return Comparison(
+        tuple(named), solutions, errors, tol, (problem.n, problem.d), problem.lam, seed, (*notes,)
     )
 
 
-def explain(outcome: Outcome) -> list[Explanation]:
-    """Our readings of what the paper leaves open beside the others that were tried."""
-    printed = paper_curves(outcome.name)
-    tried = {alternative.method for alternative in outcome.alternatives}
-    ours = (
-        Alternative("as in the runs above", "svrg", outcome.svrg),
-        Alternative("as in the runs above", "scsvrg", outcome.scsvrg),
-    )
-    readings = [a for a in ours if a.method in tried] + list(outcome.alternatives)
-    return [
-        _explanation(reading, getattr(printed, reading.method))
-        for reading in sorted(readings, key=lambda reading: reading.method, reverse=True)
-    ]
+def usual_methods(problem: RidgeProblem) -> tuple[Method, ...]:
+    """What `compare` runs by itself."""
+    affordable = min(problem.n, problem.d) <= AFFORDABLE_SIDE
+    return tuple(pair for pair in USUAL_METHODS if affordable or pair[0] != "direct")
 
 
-def _explanation(reading: Alternative, printed: Array) -> Explanation:
-    candidates = []
-    for curve in reading.curves:
-        offsets = offsets_for([curve])
-        logarithms = spreads(curve, printed, offsets)
-        place = int(np.argmin(logarithms))
-        spread = float(np.exp(logarithms[place]))
-        candidates.append((spread, float(offsets[place]), curve.setting.step))
-    spread, offset, step = min(candidates, key=lambda candidate: candidate[0])
-    end = best(reading.curves).last / float(printed[-1])
-    return Explanation(reading.choice, reading.method, step, offset, spread, end)
+def _run(
+    X: Any,
+    y: Any,
+    lam: float,
+    named: Mapping[str, Method],
+    arguments: Mapping[str, Any],
+    callback: Progress | None,
+) -> tuple[dict[str, Solution], dict[str, Exception]]:
+    """Solve by one method after another; what failed, by label, beside the solutions."""
+    solutions: dict[str, Solution] = {}
+    errors: dict[str, Exception] = {}
+    for label, (solver, preconditioner) in named.items():
+        if any(done.status is Status.INTERRUPTED for done in solutions.values()):
+            errors[label] = NotRunError("the comparison was interrupted before its turn")
+            continue
+        told = _Told(label, callback)
+        try:
+            solutions[label] = solve(X, y, lam, solver, preconditioner, callback=told, **arguments)
+        except Exception as error:  # whatever it is, the other methods' work must not be lost
+            if told.failed:
+                raise
+            errors[label] = error
+    return solutions, errors
 
 
-def compare(outcome: Outcome) -> Row:
-    """The line of the table for one problem."""
-    printed = paper_curves(outcome.name)
-    svrg, scsvrg = best(outcome.svrg), best(outcome.scsvrg)
-    boldest = best(outcome.bolder) if outcome.bolder else None
-    return Row(
-        outcome,
-        printed.gain,
-        svrg,
-        scsvrg,
-        svrg.last / float(printed.svrg[svrg.epochs - 1]),
-        scsvrg.last / float(printed.scsvrg[scsvrg.epochs - 1]),
-        fit(outcome, printed),
-        boldest,
-        None if boldest is None else boldest.last / float(printed.scsvrg[-1]),
-    )
+@dataclass
+class _Told:
+    """A method's callback, which remembers whether an exception is its own."""
+
+    label: str
+    callback: Progress | None
+    failed: bool = False
+
+    def __call__(self, record: Record) -> Any:
+        if self.callback is None:
+            return None
+        try:
+            return self.callback(self.label, record)
+        except Exception:
+            self.failed = True
+            raise
 
 
-def ratio_at_rank(outcome: Outcome) -> float:
-    """The theory's speed-up at the paper's k."""
-    values = outcome.ratio.exact or outcome.ratio.sketched
-    return values[min(RANK, len(values)) - 1]
+# -- the methods ------------------------------------------------------------------------------
 
 
-def checks(rows: Sequence[Row]) -> list[Check]:
-    """What the project promises of a run on the paper's own data; nothing of a cut one."""
-    promises = []
-    for row in rows:
-        if not row.outcome.cut:
-            promises += _ratio_checks(row.outcome)
-            if row.outcome.name in OWN_DATA:
-                promises += _curve_checks(row)
-    return promises
+def _named(methods: Any) -> dict[str, Method]:
+    """The methods by label; what is no method is refused before any work."""
+    if isinstance(methods, Mapping):
+        named = {str(label): _pair(method) for label, method in methods.items()}
+    else:
+        if isinstance(methods, str) or not isinstance(methods, Sequence):
+            raise TypeError(f"methods={methods!r} is no sequence of pairs (solver, preconditioner)")
+        pairs = [_pair(method) for method in methods]
+        named = {_label(*pair): pair for pair in pairs}
+        if len(named) < len(pairs):
+            raise ValueError(
+                "methods holds the same pair twice, or two that are named alike: give a "
+                "dictionary of pairs by label"
+            )
+    if not named:
+        raise ValueError("methods is empty: give at least one pair (solver, preconditioner)")
+    return named
 
 
-def _ratio_checks(outcome: Outcome) -> list[Check]:
-    error = outcome.ratio.error
-    if error is None or outcome.name not in SHARP_RATIOS:
-        return []
-    sentence = (
-        f"{outcome.title}: the ratios from the sketch are within {100 * error:.2g} % of the exact "
-        f"ones (promised: {100 * LARGEST_RATIO_ERROR:g} %)"
-    )
-    return [Check(sentence, error <= LARGEST_RATIO_ERROR)]
-
-
-def _curve_checks(row: Row) -> list[Check]:
-    title, fit, boldest = row.outcome.title, row.fit, row.boldest
-    follows = (
-        f"{title}: with c = {fit.offset:.1e} the median ratio to the paper's curve is "
-        f"{fit.svrg_spread:.3f} for SVRG and {fit.scsvrg_spread:.3f} for the sketched one "
-        f"(promised: {LARGEST_SPREAD})"
-    )
-    promises = [Check(follows, fit.spread <= LARGEST_SPREAD)]
-    if boldest is not None and row.boldest_to_paper is not None:
-        ends = (
-            f"{title}: within the passes of the sketched SVRG, {boldest.setting} ends at "
-            f"{row.boldest_to_paper:.2f} of the paper's value (promised: at most 1)"
+def _pair(method: Any) -> Method:
+    if isinstance(method, str) or not isinstance(method, Sequence) or len(method) != 2:
+        raise TypeError(
+            f"{method!r} is no method: give a pair (solver, preconditioner), such as "
+            "('svrg', 'lanczos')"
         )
-        promises.append(Check(ends, row.boldest_to_paper <= 1))
-    return promises
+    solver, preconditioner = method
+    _check_known(solver, SOLVERS, "solver")
+    _check_known(preconditioner, PRECONDITIONERS, "preconditioner")
+    return solver, preconditioner
+
+
+def _check_known(given: Any, registry: Mapping[str, type[Any]], argument: str) -> None:
+    known = given in ("auto", *registry) if isinstance(given, str) else _is_one(given, registry)
+    if not known:
+        raise ValueError(
+            f"{argument}={given!r} is unknown: choose auto, {', '.join(registry)}, or give an "
+            "object of their classes"
+        )
+
+
+def _is_one(given: Any, registry: Mapping[str, type[Any]]) -> bool:
+    return isinstance(given, (*registry.values(), BuiltPreconditioner))
+
+
+def _label(solver: Any, preconditioner: Any) -> str:
+    """Such as "svrg+lanczos", with the parameters of an object that are not its defaults."""
+    if _name(preconditioner) == "none" and not _uses_preconditioner(solver):
+        return _name(solver)
+    return f"{_name(solver)}+{_name(preconditioner)}"
+
+
+def _name(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, BuiltPreconditioner):
+        return f"{given.name} (built, rank {given.rank})"
+    usual = type(given)()
+    set_here = {
+        field.name: getattr(given, field.name)
+        for field in fields(given)
+        if getattr(given, field.name) != getattr(usual, field.name)
+    }
+    listed = ", ".join(f"{name}={value}" for name, value in set_here.items())
+    return f"{given.name}({listed})" if listed else str(given.name)
+
+
+def _uses_preconditioner(solver: Any) -> bool:
+    kind = SOLVERS.get(solver) if isinstance(solver, str) else solver
+    return kind is None or bool(kind.uses_preconditioner)
+
+
+# -- compiling beforehand ---------------------------------------------------------------------
+
+
+def _warm_up(problem: RidgeProblem, methods: Any) -> None:
+    """Run every method on a few rows: kernels are compiled, libraries loaded, on no one's time."""
+    X = _few_rows(problem.X)
+    n = X.shape[0]
+    Y = np.cos(np.arange(1.0, n * problem.targets + 1.0)).reshape(n, -1)
+    # As centring is, a row's weight is data: neither changes what is compiled.
+    lam = float(np.mean(problem.raw_squared_norms[:n])) + problem.given_lam
+    if lam == 0:
+        return
+    for solver, preconditioner in methods:
+        with suppress(Exception):  # what fails here will fail in earnest, and be told there
+            choice = choose(make_problem(X, Y, lam)[0], solver, _recipe(preconditioner), "auto")
+            solution = solve(
+                X,
+                Y,
+                lam,
+                choice.solver,
+                choice.preconditioner,
+                tol=1e-15,
+                max_passes=WARM_UP_PASSES,
+                random_state=0,
+            )
+            if solution.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+
+
+def _recipe(preconditioner: Any) -> Any:
+    """The kind of preconditioner with its defaults, which adapt to the few rows."""
+    if isinstance(preconditioner, str):
+        return preconditioner
+    return "none" if isinstance(preconditioner, BuiltPreconditioner) else type(preconditioner)()
+
+
+def _few_rows(X: Any) -> Any:
+    """The first rows, with the types and flags that kernels are compiled for."""
+    if isinstance(X, np.ndarray):
+        return X[:WARM_UP_ROWS] if X.flags.c_contiguous else np.asfortranarray(X[:WARM_UP_ROWS])
+    few = scipy.sparse.csr_array(X[:WARM_UP_ROWS])
+    end = X.indptr[few.shape[0]]
+    few.data, few.indices, few.indptr = X.data[:end], X.indices[:end], X.indptr[: few.shape[0] + 1]
+    return few
+
+
+# -- the result -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison:
+    """The answer of `compare`: the same problem solved by several methods."""
+
+    methods: tuple[str, ...]  # the labels, in the order given
+    solutions: dict[str, Solution]  # of those that ran
+    errors: dict[str, Exception]  # of those that refused or failed
+    tol: float
+    shape: tuple[int, int]
+    lam: float
+    seed: int  # solve(..., random_state=seed) repeats a run
+    notes: tuple[str, ...] = ()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary a method: how it ended, its certified gap, its passes and seconds."""
+        return [
+            _row(label, self.solutions[label])
+            if label in self.solutions
+            else _empty_row(label, self.errors[label])
+            for label in self.methods
+        ]
+
+    @property
+    def frame(self) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame, indexed by method."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "a frame needs pandas: install it with pip install 'sketchridge[frame]', or use "
+                ".rows()"
+            ) from error
+        return pandas.DataFrame(self.rows()).set_index("method")
+
+    def table(self) -> str:
+        """The rows as text, with the reasons of those that did not run below."""
+        heads = ("method", "status", "certified gap", "passes", "seconds")
+        lines = [heads, *(_cells(row) for row in self.rows())]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+        texts = [
+            "  ".join(
+                cell.ljust(width) if column < 2 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        rule = "─" * max(map(len, texts))
+        reasons = [f"{label}: {_sentence(error)}" for label, error in self.errors.items()]
+        return "\n".join([self._title(), "", texts[0], rule, *texts[1:], *reasons])
+
+    def _title(self) -> str:
+        n, d = self.shape
+        return f"{n} rows × {d} columns, λ = {self.lam:.3g}, to a relative gap of {self.tol:g}"
+
+    def plot(self, path: str | Path, title: str | None = None) -> Path:
+        """Draw the certified relative gap against passes and against seconds, into a file."""
+        from sketchridge.comparison_plot import draw
+
+        return draw(self.solutions, self.tol, Path(path), title or self._title())
+
+    def __repr__(self) -> str:
+        converged = [
+            label for label, one in self.solutions.items() if one.status is Status.CONVERGED
+        ]
+        told = f"Comparison({len(self.methods)} methods, {len(converged)} converged"
+        if not converged:
+            return told + ")"
+        passes = min(converged, key=lambda label: self.solutions[label].passes)
+        seconds = min(converged, key=lambda label: self.solutions[label].seconds)
+        return (
+            f"{told}; fewest passes {passes}: {self.solutions[passes].passes:.4g}; least time "
+            f"{seconds}: {self.solutions[seconds].seconds:.3g} s)"
+        )
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _row(label: str, solution: Solution) -> dict[str, Any]:
+    return {
+        "method": label,
+        "solver": solution.plan.solver,
+        "preconditioner": solution.plan.preconditioner,
+        "rank": solution.plan.rank,
+        "status": solution.status.name.lower(),
+        "converged": bool(np.all(solution.converged)),
+        "relative_gap": float(np.max(solution.relative_gap)),
+        "passes": solution.passes,
+        "seconds": solution.seconds,
+        "objective": float(np.mean(solution.objective)),
+        "note": "; ".join(solution.plan.notes),
+    }
+
+
+def _empty_row(label: str, error: Exception) -> dict[str, Any]:
+    return {
+        "method": label,
+        "solver": None,
+        "preconditioner": None,
+        "rank": None,
+        "status": _ending(error),
+        "converged": False,
+        "relative_gap": np.nan,
+        "passes": np.nan,
+        "seconds": np.nan,
+        "objective": np.nan,
+        "note": _sentence(error),
+    }
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    figures = (
+        ("", "", "")
+        if row["solver"] is None
+        else (f"{row['relative_gap']:.1e}", f"{row['passes']:.1f}", f"{row['seconds']:.3g}")
+    )
+    return row["method"], row["status"].replace("_", " "), *figures
+
+
+def _ending(error: Exception) -> str:
+    if isinstance(error, NotRunError):
+        return "not_run"
+    return "refused" if isinstance(error, ValueError | TypeError) else "failed"
+
+
+def _sentence(error: Exception) -> str:
+    """What an exception says; one that is no refusal says what it is, too."""
+    if isinstance(error, ValueError | TypeError | NotRunError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

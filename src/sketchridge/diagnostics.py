@@ -12,6 +12,7 @@ smallest λ that each method affords for a budget of passes (eqs. decay and deca
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from sketchridge import validation
 from sketchridge.advice import Advice, advise
 from sketchridge.driver import make_problem, read_rows
 from sketchridge.eigenvalues import (
+    PROBE_PASSES,
     Bounds,
     Eigenvalues,
     exact_eigenvalues,
@@ -35,6 +37,7 @@ from sketchridge.threads import single_threaded_blas
 
 Array = NDArray[np.float64]
 Method = Literal["auto", "exact", "sketch"]
+Progress = Callable[[str], Any]
 
 # Up to this size of the smaller side, all eigenvalues take less time than a sketch of 300.
 EXACT_SIZE = 2000
@@ -177,7 +180,9 @@ class Diagnosis:
                 after = penalty.preconditioned
                 at = spread((after[0][rank - 1], after[1][rank - 1]))
                 lines.append(f"  with rank {rank:<10d} {at} on average")
-            lines.append(f"  advice               {penalty.advice}")
+            advice = penalty.advice
+            lines.append(f"  advice               {advice.best}, in about {advice.best.time}")
+            lines.append(f"  instead of           {advice.others}")
         return lines
 
     def _about_trades(self) -> list[str]:
@@ -234,6 +239,7 @@ def diagnose(
     method: Method = "auto",
     max_memory: float = 2e9,
     random_state: Any = None,
+    progress: Progress | None = None,
 ) -> Diagnosis:
     """Tell what sketched preconditioning would do for the data, without solving.
 
@@ -261,6 +267,8 @@ def diagnose(
         Bytes that the sketch may hold; the rank is lowered to fit, with a note.
     random_state
         None, a seed, or a numpy Generator.
+    progress
+        Called with a sentence when the long part begins.
 
     Returns
     -------
@@ -285,7 +293,7 @@ def diagnose(
     targets = np.zeros(X.shape[0]) if y is None else y
     problem, _, _ = make_problem(X, targets, 1.0, sample_weight, fit_intercept, scale_rows)
     read_rows(problem)
-    known, notes = _spectrum(problem, settings, rng)
+    known, notes = _spectrum(problem, settings, rng, progress or _say_nothing)
     ranks = min(settings.rank, known.certain)
     if ranks == 0:
         raise ValueError("X is constant or zero: it has no spectrum to diagnose; check the data")
@@ -356,7 +364,7 @@ def _check_numbers(name: str, given: Any, remedy: str) -> tuple[float, ...]:
 
 
 def _spectrum(
-    problem: RidgeProblem, settings: _Settings, rng: np.random.Generator
+    problem: RidgeProblem, settings: _Settings, rng: np.random.Generator, progress: Progress
 ) -> tuple[Eigenvalues, list[str]]:
     side = min(problem.n, problem.d)
     method: Method = settings.method
@@ -365,6 +373,7 @@ def _spectrum(
         fits = 3 * 8.0 * side**2 <= settings.max_memory
         method = "exact" if side <= EXACT_SIZE and fits else "sketch"
     if method == "exact":
+        progress(f"computing all eigenvalues of a {side} × {side} matrix")
         return exact_eigenvalues(problem), []
     count = rank = min(settings.rank, largest_rank(problem))
     while count > 1 and _sketch_bytes(problem, count) > settings.max_memory:
@@ -374,8 +383,16 @@ def _spectrum(
             f"the sketch is for rank {count}, not {rank}, to hold at most "
             f"{settings.max_memory:g} bytes (max_memory): the bars beyond are wide"
         ]
+    width, blocks = sketch_shape(problem, count)
+    progress(
+        f"sketching: {blocks + 1} passes with {width} vectors, {PROBE_PASSES} to bound the rest"
+    )
     with _threads(problem, count):
         return sketched_eigenvalues(problem, count, rng), notes
+
+
+def _say_nothing(sentence: str) -> None:
+    """Where nobody asked for progress."""
 
 
 def _sketch_bytes(problem: RidgeProblem, count: int) -> float:

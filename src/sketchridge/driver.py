@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from sketchridge import validation
+from sketchridge.certificate import certified_gap
 from sketchridge.checkpoint import Checkpoint
 from sketchridge.planner import Choice, choose, memory_needed
 from sketchridge.preconditioner import Rank
 from sketchridge.problem import RidgeProblem
-from sketchridge.run import Callback, Limits, Run
+from sketchridge.run import Best, Callback, Limits, Run
 from sketchridge.solution import Solution
 
+Array = NDArray[np.float64]
 DEFAULT_MAX_PASSES = 10_000.0
+
+
+@dataclass(frozen=True, eq=False)
+class Controls:
+    """How to solve, whatever the problem is: checked before the data is looked at."""
+
+    limits: Limits
+    max_memory: float | None
+    rng: np.random.Generator
+    callback: Callback | None
+    solver: Any = "auto"
+    preconditioner: Any = "auto"
+    rank: Rank = "auto"
 
 
 def solve(
@@ -99,22 +117,95 @@ def solve(
     (True, (10,))
     """
     began = time.perf_counter()
-    limits = _check_limits(tol, max_passes, max_seconds)
-    memory = validation.check_optional("max_memory", max_memory, "give bytes > 0, or None")
-    rng = validation.check_rng(random_state)
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback={callback!r} cannot be called: give a function of a Record")
+    controls = check_controls(
+        tol,
+        max_passes,
+        max_seconds,
+        max_memory,
+        random_state,
+        callback,
+        solver,
+        preconditioner,
+        rank,
+    )
     problem, flat, notes = make_problem(X, y, lam, sample_weight, fit_intercept, scale_rows)
     start = validation.check_start(coef_init, problem.d, problem.targets, flat)
-    choice = choose(problem, solver, preconditioner, rank)
+    return solve_problem(problem, controls, flat, start, notes, checkpoint, began)
+
+
+def solve_problem(
+    problem: RidgeProblem,
+    controls: Controls,
+    flat: bool,
+    start: Array | None = None,
+    notes: Sequence[str] = (),
+    checkpoint: str | PathLike[str] | None = None,
+    began: float | None = None,
+    dtype: DTypeLike = np.float64,
+) -> Solution:
+    """Solve a problem that is made: what `solve` does once its arguments are checked.
+
+    The clock runs from `began`, and passes count on from the problem's. The coefficients are
+    rounded to `dtype`; the certificate is that of the rounded ones.
+    """
+    choice = choose(problem, controls.solver, controls.preconditioner, controls.rank)
     read_rows(problem)
-    _check_memory(problem, choice, memory)
+    if not choice.is_open:  # else the plan takes what fits
+        _check_memory(problem, choice, controls.max_memory)
     file = None if checkpoint is None else Checkpoint(checkpoint, problem)
     if file is not None and (saved := file.read()) is not None:
         start, notes = saved, [*notes, f"went on from the checkpoint {file.path}"]
-    run = Run(problem, choice, limits, rng, callback, file, began)
+    clock = time.perf_counter() if began is None else began
+    run = Run(
+        problem,
+        choice,
+        controls.limits,
+        controls.rng,
+        controls.callback,
+        file,
+        clock,
+        controls.max_memory,
+    )
     run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
-    return run.solution(flat, notes)
+    if np.dtype(dtype) != np.float64:
+        _round_best(run, np.dtype(dtype))
+    return run.solution(flat, list(notes))
+
+
+def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
+    """Round the best point to a narrower type, and certify it as it will be returned.
+
+    An intercept that is off its best value by δ has a gap of δ²/2 of its own.
+    """
+    assert run.best is not None
+    coef, off = run.problem.rounded(run.best.evaluation.coef, dtype)
+    evaluation = run.problem.evaluate(coef)
+    gap = certified_gap(run.problem, run.best.curvature, evaluation)
+    if run.problem.fit_intercept:
+        slip = np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
+        nothing = (gap == 0) & (off == 0)  # a constant that the narrower type holds too
+        gap = np.where(nothing, 0.0, gap + 0.5 * (off + slip) ** 2)
+    run.best = Best(evaluation, gap, run.best.curvature)
+
+
+def check_controls(
+    tol: Any = 1e-6,
+    max_passes: Any = None,
+    max_seconds: Any = None,
+    max_memory: Any = None,
+    random_state: Any = None,
+    callback: Any = None,
+    solver: Any = "auto",
+    preconditioner: Any = "auto",
+    rank: Any = "auto",
+) -> Controls:
+    """The arguments of `solve` that are not about the data, checked."""
+    limits = _check_limits(tol, max_passes, max_seconds)
+    memory = validation.check_optional("max_memory", max_memory, "give bytes > 0, or None")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback={callback!r} cannot be called: give a function of a Record")
+    rng = validation.check_rng(random_state)
+    return Controls(limits, memory, rng, callback, solver, preconditioner, rank)
 
 
 def _check_limits(tol: Any, max_passes: Any, max_seconds: Any) -> Limits:

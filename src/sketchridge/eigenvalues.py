@@ -318,8 +318,8 @@ def _norm_of_the_rest(problem: RidgeProblem, krylov: Krylov, rng: np.random.Gene
     p = space.expanded
     # The frame holds D's polynomials up to the number of passes; of any degree if it is invariant.
     degree = 10 * PROBE_PASSES if space.exhausted else -(-p // start.shape[1])
-    top = float(np.linalg.eigvalsh(space.coefficients[:p])[-1]) if p else 0.0
-    if top <= 0.0:
+    top = float(np.linalg.norm(space.coefficients, 2)) if p else 0.0
+    if top == 0.0:
         return 0.0
     bounds = []
     for a in top * np.geomspace(0.3, 1.3, SHIFTS):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sketchridge.comparison import Row
 from sketchridge.data.paper import paper_curves, paper_ratio
 from sketchridge.experiments import Curve, Outcome
+from sketchridge.paper_comparison import Row
 from sketchridge.plots import COLOURS, INK, _pyplot, _save, _style
 
 PLAIN, SKETCHED, OTHER, PAPER = COLOURS[0], COLOURS[1], COLOURS[2], "0.45"

@@ -20,6 +20,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk's error names none
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -29,6 +29,8 @@ FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
 PREFETCH_AHEAD = 4
 STEPS_BETWEEN_FOLDS = 32
 PER_CACHE_LINE = 8  # numbers of 8 bytes
+SUMS = 14  # of four rows with u and the gradient, and with each other
+SPINS = 4096  # looks at a flag before the core is offered to others
 ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
 
 
@@ -55,6 +57,21 @@ class Direction(NamedTuple):
     in_basis: Array  # (k,) Uᵀḡ
     row_products: Array  # (n,) centred rows times ḡ; empty for dense rows, which need none
     mean_product: float  # ḡᵀm
+
+
+class Channel(NamedTuple):
+    """How the threads of a dense epoch, each with columns of its own, tell each other their sums.
+
+    Everybody posts the sums over its columns, waits for the others' and adds all of them in the
+    same order, so that all go on with the same numbers. Two boxes by turns suffice: who has seen
+    a post of this turn knows that its sender has read all of the last one.
+    """
+
+    part: int  # which of the threads this is
+    start: int  # its columns
+    stop: int
+    mail: Array  # (2, parts, SUMS)
+    posted: Array  # (parts, PER_CACHE_LINE) int64: turns posted, each on a cache line of its own
 
 
 class Steps(NamedTuple):
@@ -116,6 +133,71 @@ def prefetch(array: Array, index: int) -> None:
 @overload(prefetch, strict=False)
 def _prefetch(array: Any, index: Any) -> Any:
     return lambda array, index: _prefetch_address(array, index)
+
+
+# ----------------------------------------------------------------------------------------
+# Between threads: what was written before a flag is set is seen by whoever sees the flag
+# ----------------------------------------------------------------------------------------
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, row: Any) -> Any:
+    values = context.make_array(array_type)(context, builder, array)
+    position = builder.mul(row, context.get_constant(types.intp, PER_CACHE_LINE))
+    return builder.gep(values.data, [position])
+
+
+@intrinsic
+def _atomic_store(typing_context: Any, array: Any, row: Any, value: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        builder.store_atomic(arguments[2], pointer, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.int64), codegen
+
+
+@intrinsic
+def _atomic_load(typing_context: Any, array: Any, row: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = _pointer(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.load_atomic(pointer, "acquire", 8)
+
+    return types.int64(array, types.intp), codegen
+
+
+@intrinsic
+def _offer_core(typing_context: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def post(posted: Array, part: int, turn: int) -> None:
+    """Say that a part has posted its sums of this turn (without the JIT there is one thread)."""
+
+
+def wait_for(posted: Array, part: int, turn: int) -> None:
+    """Wait until a part has posted its sums of this turn."""
+
+
+@overload(post, strict=False)
+def _post(posted: Any, part: Any, turn: Any) -> Any:
+    return lambda posted, part, turn: _atomic_store(posted, part, turn)
+
+
+@overload(wait_for, strict=False)
+def _wait_for(posted: Any, part: Any, turn: Any) -> Any:
+    def wait(posted: Array, part: int, turn: int) -> None:
+        spins = 0
+        while _atomic_load(posted, part) < turn:
+            spins += 1
+            if spins % SPINS == 0:
+                _offer_core()
+
+    return wait
 
 
 @njit(nogil=True, cache=True)
@@ -341,30 +423,25 @@ prefetch_next = on_rows(_prefetch_next_dense, _prefetch_csr)
 # SVRG: the state of an epoch
 #
 # The move Δ = w − w̄ since the snapshot is s + U(b − h), with b = UᵀΔ and h = Uᵀs. The vector s
-# is kept as θu + φḡ + ψm, so that a sparse step touches the entries of its row alone.
+# is kept as θu + φḡ + ψm, so that a sparse step touches the entries of its row alone. The state
+# is the pair of u and the point to return.
 # ----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True)
-def _dense_state(rows: Array, d: int) -> Array:
-    """Zeros for u and the point to return, each contiguous: dense rows sweep them."""
-    return np.zeros((2, d))
+def _dense_add_to_second(
+    rows: Array, start: int, stop: int, factor: float, v: Array, pair: Array
+) -> None:
+    for j in range(np.uint64(start), np.uint64(stop)):
+        pair[1, j] += factor * v[j]
 
 
 @njit(nogil=True, cache=True)
-def _csr_state(rows: CSR, d: int) -> Array:
-    """Zeros for u and the point to return, side by side: a sparse row touches both at an index."""
-    return np.zeros((d, 2))
-
-
-@njit(nogil=True, cache=True)
-def _dense_returned(rows: Array, state: Array) -> Array:
-    return state[1]
-
-
-@njit(nogil=True, cache=True)
-def _csr_returned(rows: CSR, state: Array) -> Array:
-    return state[:, 1].copy()
+def _csr_add_to_second(
+    rows: CSR, start: int, stop: int, factor: float, v: Array, pair: Array
+) -> None:
+    for j in range(np.uint64(start), np.uint64(stop)):
+        pair[j, 1] += factor * v[j]
 
 
 @njit(nogil=True, cache=True)
@@ -378,8 +455,7 @@ def _csr_row_count(rows: CSR) -> int:
 
 
 row_count = on_rows(_dense_row_count, _csr_row_count)
-new_state = on_rows(_dense_state, _csr_state)
-returned_point = on_rows(_dense_returned, _csr_returned)
+add_to_second = on_rows(_dense_add_to_second, _csr_add_to_second)
 
 # ----------------------------------------------------------------------------------------
 # SVRG: a block of steps. Four dense rows are read at once: inside the block the steps follow from
@@ -415,6 +491,8 @@ def _read_csr_block(
     order: Array,
     t: int,
     size: int,
+    start: int,
+    stop: int,
     state: Array,
     gradient: Array,
     gradient_products: Array,
@@ -450,6 +528,8 @@ def _read_dense_block(
     order: Array,
     t: int,
     size: int,
+    start: int,
+    stop: int,
     state: Array,
     gradient: Array,
     gradient_products: Array,
@@ -459,11 +539,24 @@ def _read_dense_block(
 ) -> None:
     i, n = order[t], rows.shape[0]
     if size > 1:
-        _read_four_rows(rows, order, t, state, gradient, inner, slope, gram)
+        _read_four_rows(rows, order, t, start, stop, state, gradient, inner, slope, gram)
     elif i < n:
-        inner[0], slope[0] = _dense_dot(rows[i], state[0]), _dense_dot(rows[i], gradient)
-    else:
+        inner[0], slope[0] = _read_one_row(rows, i, start, stop, state, gradient)
+    elif start <= i - n < stop:
         inner[0], slope[0] = state[0, i - n], gradient[i - n]
+    else:
+        inner[0], slope[0] = 0.0, 0.0
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _read_one_row(
+    rows: Array, i: int, start: int, stop: int, state: Array, gradient: Array
+) -> tuple[float, float]:
+    inner, slope = 0.0, 0.0
+    for j in range(np.uint64(start), np.uint64(stop)):
+        inner += rows[i, j] * state[0, j]
+        slope += rows[i, j] * gradient[j]
+    return inner, slope
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -471,6 +564,8 @@ def _read_four_rows(
     rows: Array,
     order: Array,
     t: int,
+    start: int,
+    stop: int,
     state: Array,
     gradient: Array,
     inner: Array,
@@ -482,7 +577,7 @@ def _read_four_rows(
     a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
     b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
     c01, c02, c03, c12, c13, c23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for j in range(gradient.size):
+    for j in range(np.uint64(start), np.uint64(stop)):
         uj, gj = state[0, j], gradient[j]
         x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
         x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
@@ -510,8 +605,72 @@ read_block = on_rows(_read_dense_block, _read_csr_block)
 
 
 @njit(nogil=True, cache=True)
+def _share_dense_sums(
+    rows: Array,
+    size: int,
+    turn: int,
+    part: int,
+    mail: Array,
+    posted: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    """Turn the sums over this thread's columns into those over all columns."""
+    parts, box = mail.shape[1], turn % 2
+    if parts == 1:
+        return
+    for p in range(size):
+        mail[box, part, p], mail[box, part, 4 + p] = inner[p], slope[p]
+        inner[p], slope[p] = 0.0, 0.0
+    pair = 8
+    for p in range(size):
+        for q in range(p + 1, size):
+            mail[box, part, pair] = gram[p, q]
+            gram[p, q] = 0.0
+            pair += 1
+    post(posted, part, turn + 1)
+    for other in range(parts):
+        if other != part:
+            wait_for(posted, other, turn + 1)
+        pair = 8
+        for p in range(size):
+            inner[p] += mail[box, other, p]
+            slope[p] += mail[box, other, 4 + p]
+            for q in range(p + 1, size):
+                gram[p, q] += mail[box, other, pair]
+                pair += 1
+
+
+@njit(nogil=True, cache=True)
+def _share_csr_sums(
+    rows: CSR,
+    size: int,
+    turn: int,
+    part: int,
+    mail: Array,
+    posted: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    """Sparse rows are read by one thread."""
+
+
+share_sums = on_rows(_share_dense_sums, _share_csr_sums)
+
+
+@njit(nogil=True, cache=True)
 def _write_csr_block(
-    rows: CSR, order: Array, t: int, size: int, pushes: Array, weighted: Array, state: Array
+    rows: CSR,
+    order: Array,
+    t: int,
+    size: int,
+    start: int,
+    stop: int,
+    pushes: Array,
+    weighted: Array,
+    state: Array,
 ) -> None:
     """Add the step's row to u and to the returned point."""
     i, n = order[t], rows.indptr.size - 1
@@ -525,27 +684,51 @@ def _write_csr_block(
 
 @njit(nogil=True, cache=True)
 def _write_dense_block(
-    rows: Array, order: Array, t: int, size: int, pushes: Array, weighted: Array, state: Array
+    rows: Array,
+    order: Array,
+    t: int,
+    size: int,
+    start: int,
+    stop: int,
+    pushes: Array,
+    weighted: Array,
+    state: Array,
 ) -> None:
     """Add the block's rows to u and to the returned point."""
     i, n = order[t], rows.shape[0]
     if size > 1:
-        _add_four_rows(rows, order, t, pushes, weighted, state)
+        _add_four_rows(rows, order, t, start, stop, pushes, weighted, state)
     elif i < n:
-        _dense_pair_add(rows, i, pushes[0], weighted[0], state)
-    else:
+        _add_one_row(rows, i, start, stop, pushes[0], weighted[0], state)
+    elif start <= i - n < stop:
         state[0, i - n] += pushes[0]
         state[1, i - n] += weighted[0]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_one_row(
+    rows: Array, i: int, start: int, stop: int, push: float, weight: float, state: Array
+) -> None:
+    for j in range(np.uint64(start), np.uint64(stop)):
+        state[0, j] += push * rows[i, j]
+        state[1, j] += weight * rows[i, j]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
 def _add_four_rows(
-    rows: Array, order: Array, t: int, pushes: Array, weighted: Array, state: Array
+    rows: Array,
+    order: Array,
+    t: int,
+    start: int,
+    stop: int,
+    pushes: Array,
+    weighted: Array,
+    state: Array,
 ) -> None:
     i0, i1, i2, i3 = order[t], order[t + 1], order[t + 2], order[t + 3]
     p0, p1, p2, p3 = pushes[0], pushes[1], pushes[2], pushes[3]
     w0, w1, w2, w3 = weighted[0], weighted[1], weighted[2], weighted[3]
-    for j in range(rows.shape[1]):
+    for j in range(np.uint64(start), np.uint64(stop)):
         x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
         x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
         state[0, j] += p0 * x0 + p1 * x1 + p2 * x2 + p3 * x3
@@ -564,6 +747,8 @@ def _must_fold(theta: float) -> bool:
 def _fold_dense(
     rows: Array,
     t: int,
+    start: int,
+    stop: int,
     lazy: Array,
     state: Array,
     gradient: Array,
@@ -575,10 +760,11 @@ def _fold_dense(
     if t - lazy[4] < STEPS_BETWEEN_FOLDS and not _must_fold(lazy[0]):
         return
     lazy[4] = t
-    for j in range(gradient.size):
+    for j in range(np.uint64(start), np.uint64(stop)):
         state[0, j] = lazy[0] * state[0, j] + lazy[1] * gradient[j]
-    for j in range(mean.size):
-        state[0, j] += lazy[2] * mean[j]
+    if mean.size > 0:
+        for j in range(np.uint64(start), np.uint64(stop)):
+            state[0, j] += lazy[2] * mean[j]
     lazy[3] = lazy[0] * lazy[3] + lazy[1] * gradient_mean + lazy[2] * mean_mean
     lazy[0], lazy[1], lazy[2] = 1.0, 0.0, 0.0
 
@@ -587,6 +773,8 @@ def _fold_dense(
 def _fold_csr(
     rows: CSR,
     t: int,
+    start: int,
+    stop: int,
     lazy: Array,
     state: Array,
     gradient: Array,
@@ -677,13 +865,16 @@ def svrg_epoch(
     centre: Centre,
     direction: Direction,
     steps: Steps,
-) -> tuple[Array, Array]:
-    """Run the steps `order` (m,) from the snapshot; give the move as a (d,) part and U times (k,).
+    channel: Channel,
+    state: Array,
+) -> Array:
+    """Run the steps `order` (m,) from the snapshot: the move is state's second, and U times (k,).
 
     Step t draws component i = order[t] and moves Δ by −ηP⁻¹(δ x_i + ḡ + λΔ), with
     δ = scales[i]·⟨Δ, x_i⟩, scales[i] being the component's weight over its probability.
     coordinates (n, k) are the centred rows times U; (n + d, k), with U below, if the
-    regulariser is sampled.
+    regulariser is sampled. state is a pair of zeros (see `make_pair`). Of dense rows each thread
+    of the channel sees to its own columns; what is small they all compute alike.
     """
     mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
     gradient, gradient_products = direction.gradient, direction.row_products
@@ -693,19 +884,34 @@ def svrg_epoch(
     row_weights, basis_weights = steps.row_weights, steps.basis_weights
     n, rank = row_count(rows), coordinates.shape[1]
     centred = mean.size > 0
+    part, start, stop = channel.part, channel.start, channel.stop
+    mail, posted = channel.mail, channel.posted
 
-    state = new_state(rows, gradient.size)
     b, h, basis_point = np.zeros(rank), np.zeros(rank), np.zeros(rank)
     inner, slope = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
     pushes, weighted = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
     gram = np.zeros((ROWS_PER_BLOCK, ROWS_PER_BLOCK))
     lazy = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # θ, φ, ψ, ⟨u, m⟩ and the step of the last fold
     gradient_weight, mean_weight = 0.0, 0.0
-    t = 0
+    t, turn = 0, 0
     while t < order.size:
         prefetch_rows(rows, coordinates, order, t)
         size = block_size(rows, order, t)
-        read_block(rows, order, t, size, state, gradient, gradient_products, inner, slope, gram)
+        read_block(
+            rows,
+            order,
+            t,
+            size,
+            start,
+            stop,
+            state,
+            gradient,
+            gradient_products,
+            inner,
+            slope,
+            gram,
+        )
+        share_sums(rows, size, turn, part, mail, posted, inner, slope, gram)
         if centred:
             _centre_block(
                 order,
@@ -756,22 +962,21 @@ def svrg_epoch(
             if centred and i < n:
                 lazy[2] -= push
                 mean_weight -= weighted[p]
-        fold(rows, t, lazy, state, gradient, mean, gradient_mean, mean_mean)
+        fold(rows, t, start, stop, lazy, state, gradient, mean, gradient_mean, mean_mean)
         for p in range(size):
             pushes[p] /= lazy[0]
-        write_block(rows, order, t, size, pushes, weighted, state)
+        write_block(rows, order, t, size, start, stop, pushes, weighted, state)
         if centred:
             for p in range(size):
                 i = order[t + p]
                 lazy[3] += pushes[p] * (mean_products[i] if i < n else mean[i - n])
         t += size
+        turn += 1
 
-    point = returned_point(rows, state)
-    for j in range(point.size):
-        point[j] += gradient_weight * gradient[j]
-    for j in range(mean.size):
-        point[j] += mean_weight * mean[j]
-    return point, basis_point
+    add_to_second(rows, start, stop, gradient_weight, gradient, state)
+    if centred:
+        add_to_second(rows, start, stop, mean_weight, mean, state)
+    return basis_point
 
 
 # ----------------------------------------------------------------------------------------
@@ -1184,11 +1389,18 @@ def csr_normal_vector(
     weights: Array,
     start: int,
     stop: int,
+    every: bool,
     residual: Array,
     product: Array,
 ) -> None:
-    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range."""
+    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range.
+
+    Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
+    """
     for i in range(start, stop):
+        if weights[i] == 0.0 and not every:
+            residual[i] = 0.0
+            continue
         residual[i] = _csr_dot(rows, i, v) - shifts[i]
         _csr_add(rows, i, weights[i] * residual[i], product)
 
@@ -1281,6 +1493,8 @@ def csr_normal(
     """product += Xᵀ diag(weights) R, total += weightsᵀR, R = X v − 1 shiftᵀ; a range of rows."""
     row_product = np.empty(v.shape[1])
     for i in range(start, stop):
+        if weights[i] == 0.0:
+            continue
         row_product[:] = -shift
         _csr_row_product(rows, i, v, row_product)
         row_product *= weights[i]

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge import __version__, validation
+from sketchridge import validation
 from sketchridge.files import atomic_write
 from sketchridge.products import DenseProducts, Products, SparseProducts
-from sketchridge.solution import Plan, Record, Solution, Status
+from sketchridge.solution import Forecast, Plan, Record, Solution, Status
+from sketchridge.version import __version__
 
 Array = NDArray[np.float64]
 
@@ -140,7 +141,7 @@ class Model:
             "converged": self.converged,
             "status": self.status.name.lower(),
             "status_in_words": self.status.value,
-            "plan": asdict(self.plan),
+            "plan": _plan_document(self.plan),
             "passes": self.passes,
             "seconds": self.seconds,
             "fit_intercept": self.fit_intercept,
@@ -194,7 +195,7 @@ class Model:
                 fit_intercept=bool(about["fit_intercept"]),
                 scale_rows=bool(about["scale_rows"]),
                 status=Status[about["status"]],
-                plan=Plan(**{**about["plan"], "notes": tuple(about["plan"]["notes"])}),
+                plan=_plan(about["plan"]),
                 passes=float(about["passes"]),
                 seconds=float(about["seconds"]),
                 shape=(int(about["shape"][0]), int(about["shape"][1])),
@@ -269,6 +270,19 @@ def _floats(array: NDArray[Any]) -> Array:
     if array.dtype != np.float64:
         raise ValueError(f"an array of {array.dtype}")
     return array
+
+
+def _plan(document: dict[str, Any]) -> Plan:
+    forecasts = tuple(Forecast(**forecast) for forecast in document["forecasts"])
+    return Plan(**{**document, "notes": tuple(document["notes"]), "forecasts": forecasts})
+
+
+def _plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as JSON takes it: a method may have been expected never to arrive."""
+    document = asdict(plan)
+    for forecast in document["forecasts"]:
+        forecast |= {name: json_number(forecast[name]) for name in ("passes", "seconds")}
+    return document
 
 
 def _names(names: Any) -> tuple[str, ...] | None:

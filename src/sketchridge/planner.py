@@ -1,23 +1,55 @@
-"""Which solver and preconditioner: by name, by object, or by a rule from the shape of the data."""
+"""Which solver and preconditioner: by name, by object, or the cheapest of those that fit.
+
+"auto" is decided in two steps. From the shapes alone, before anything is read: small problems are
+factorised at once, without a thought. For the rest a small sketch tells of the spectrum, the
+machine's speeds turn work into seconds, and the cheapest candidate that fits the memory is taken;
+the sketch is used again. If the solver then contracts more slowly than a sure method would take
+from the beginning, the plan changes to that one, and goes on from the point that was reached.
+Predictions decide, never the clock: the same input, seed and machine file give the same answer.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
+from sketchridge.machine import Machine, this_machine
 from sketchridge.preconditioner import (
     PRECONDITIONERS,
     BuiltPreconditioner,
+    Diagonal,
     NoPreconditioner,
+    Nystrom,
     PreconditionerSpec,
     Rank,
+    RowSampling,
+    ScaledPreconditioner,
 )
 from sketchridge.problem import RidgeProblem
-from sketchridge.solvers import SOLVERS, Solver, check_allowed
+from sketchridge.solution import Forecast
+from sketchridge.solvers import CG, SOLVERS, SVRG, Direct, Solver, check_allowed
 from sketchridge.validation import check_rank
 
-# Up to this size of the smaller side, a factorisation takes less time than to think about it.
+# A normal matrix of so many multiplications is factorised in less time than it takes to plan.
+SMALL_DIRECT = 1e9
+# Where nothing is measured, because the preconditioner is given, the old rule of thumb decides.
 DIRECT_SIZE = 2000
+PROBE_RANK = 50
+RANKS = (100, 200, 400, 800)
+# Rows of a sample, in units of d; and no more of them than this share of all.
+SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0)
+LARGEST_SAMPLE = 0.6
+# Columns whose mean squares differ by more than this are scaled before the sketch.
+UNEVEN_COLUMNS = 1e4
+ROWS_LOOKED_AT = 256
+# What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
+# that costs no more than this share of a method whose cost is sure.
+TRIAL_PASSES = 10.0
+TRIAL_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -27,6 +59,36 @@ class Choice:
     solver: Solver
     preconditioner: PreconditionerSpec | BuiltPreconditioner
     reason: str
+    is_open: bool = False  # whether `plan` is to decide, once the data has been read
+    forecasts: tuple[Forecast, ...] = ()
+    fallback: Candidate | None = None  # a sure method, for when this one is slower than expected
+    seconds_a_pass: float = 0.0  # of this method, as predicted
+    probe: Any = None  # the sketch that the plan was made with, for the certificate
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A method with its predicted cost."""
+
+    solver: Solver
+    preconditioner: PreconditionerSpec | BuiltPreconditioner
+    passes: float
+    seconds: float  # all of it
+    memory: int  # bytes beyond X
+    sure: bool = False  # whether the prediction does not depend on the spectrum
+
+    @property
+    def label(self) -> str:
+        """The method in a few words."""
+        name = self.preconditioner.name
+        if name == NoPreconditioner.name:
+            return self.solver.name
+        size = getattr(self.preconditioner, "rank", getattr(self.preconditioner, "rows", None))
+        return f"{self.solver.name} with {name}" + (f" {size}" if size else "")
+
+    def forecast(self) -> Forecast:
+        """For the plan."""
+        return Forecast(self.label, self.passes, self.seconds, self.memory)
 
 
 def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -> Choice:
@@ -35,8 +97,9 @@ def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -
     rank = check_rank(rank)
     if _is(preconditioner, "none") or _is_built_identity(preconditioner):
         preconditioner = NoPreconditioner()
+    is_open = False
     if _is(solver, "auto"):
-        solver, reason = _rule(problem, preconditioner, rank)
+        solver, reason, is_open = _rule(problem, preconditioner, rank)
     solver = _resolve(solver, SOLVERS, "solver")
     if problem.given_lam == 0 and solver.name != "direct":
         raise ValueError(
@@ -45,7 +108,7 @@ def choose(problem: RidgeProblem, solver: Any, preconditioner: Any, rank: Any) -
         )
     if _is(preconditioner, "auto"):
         preconditioner = solver.default_preconditioner
-    return Choice(solver, _with_rank(preconditioner, rank, solver, problem), reason)
+    return Choice(solver, _with_rank(preconditioner, rank, solver, problem), reason, is_open)
 
 
 def _is(given: Any, name: str) -> bool:
@@ -56,16 +119,25 @@ def _is_built_identity(given: Any) -> bool:
     return isinstance(given, BuiltPreconditioner) and given.name == NoPreconditioner.name
 
 
-def _rule(problem: RidgeProblem, preconditioner: Any, rank: Rank) -> tuple[str, str]:
+def _rule(problem: RidgeProblem, preconditioner: Any, rank: Rank) -> tuple[str, str, bool]:
+    """A solver from the shapes, the reason, and whether the data is to be asked."""
     size = min(problem.n, problem.d)
-    asked = not _is(preconditioner, "auto") and not isinstance(preconditioner, NoPreconditioner)
-    if asked or rank != "auto":
-        return "cg", "conjugate gradients, for a preconditioner or its rank was given"
+    plain = isinstance(preconditioner, NoPreconditioner)
+    if rank != "auto" or not (plain or _is(preconditioner, "auto")):
+        return "cg", "conjugate gradients, for a preconditioner or its rank was given", False
     if problem.given_lam == 0:
-        return "direct", "λ = 0, which only the direct solver can do"
+        return "direct", "λ = 0, which only the direct solver can do", False
+    if float(problem.n) * problem.d * size <= SMALL_DIRECT:
+        return "direct", f"{problem.n} × {problem.d} is small enough to factorise", False
+    if not plain:
+        return "cg", "", True
     if size <= DIRECT_SIZE:
-        return "direct", f"the smaller side is {size}, small enough to factorise"
-    return "cg", f"the smaller side is {size}: too large to factorise, so conjugate gradients"
+        return "direct", f"the smaller side is {size}, small enough to factorise", False
+    return (
+        "cg",
+        f"the smaller side is {size}: too large to factorise, so conjugate gradients",
+        False,
+    )
 
 
 def _resolve(given: Any, registry: dict[str, type[Any]], argument: str) -> Any:
@@ -125,3 +197,175 @@ def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
     numbers = choice.preconditioner.memory(problem)
     numbers += choice.solver.memory(problem, choice.preconditioner.directions(problem))
     return 8 * (vectors + numbers)
+
+
+# ----------------------------------------------------------------------------------------
+# Planning with the data at hand
+# ----------------------------------------------------------------------------------------
+
+
+def plan(
+    problem: RidgeProblem,
+    tol: float,
+    max_memory: float | None,
+    rng: np.random.Generator,
+    machine: Machine | None = None,
+) -> Choice:
+    """The cheapest candidate that fits; sketches the data where that may pay."""
+    costs = Costs.of(problem, machine or this_machine())
+    limit = np.inf if max_memory is None else max_memory
+    sure = _fitting(_sure_candidates(problem, costs, tol), limit)
+    probe = Nystrom(rank=min(PROBE_RANK, problem.n, problem.d), scaling=_scaling(problem))
+    trial = costs.nystrom(PROBE_RANK) + TRIAL_PASSES * costs.a_pass
+    affordable = 8 * probe.memory(problem) <= limit
+    if sure and (not affordable or trial > TRIAL_SHARE * sure[0].seconds):
+        return _decided(problem, sure, limit)
+    sketch = probe.build(problem, rng)
+    sketched = _sketched_candidates(problem, costs, tol, sketch, probe.scaling)
+    found = [*sure, *_fitting(sketched, limit)]
+    ranked = sorted(found, key=lambda candidate: candidate.seconds)
+    return _decided(problem, ranked, limit, sketch)
+
+
+def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
+    return sorted((c for c in candidates if c.memory <= limit), key=lambda c: c.seconds)
+
+
+def _scaling(problem: RidgeProblem) -> float:
+    """The exponent of the columns' scaling: 1 for sparse data and for columns that differ."""
+    if not isinstance(problem.X, np.ndarray):
+        return 1.0
+    some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)].astype(np.float64)
+    if problem.fit_intercept:
+        some = some - some.mean(axis=0)
+    squares = np.einsum("ij,ij->j", some, some)
+    positive = squares[squares > 0]
+    uneven = positive.size > 0 and positive.max() > UNEVEN_COLUMNS * float(np.median(positive))
+    return 1.0 if uneven else 0.0
+
+
+def _guess(problem: RidgeProblem, sketch: Any) -> tuple[SpectrumGuess, float]:
+    """The spectrum that the sketch is of, and the λ that goes with it."""
+    trace, lam = problem.trace, problem.lam
+    if isinstance(sketch, ScaledPreconditioner):
+        shares = lam / sketch.scale
+        trace, lam = float(np.sum(1.0 - shares)), float(np.mean(shares))
+    # The last values of a Nyström sketch are far too small.
+    values = sketch.spectrum.values
+    values = values[: max(1, values.size // 2)]
+    rest = max(0.0, trace - float(values.sum()))
+    return SpectrumGuess(values, rest, min(problem.n, problem.d)), lam
+
+
+def _candidate(
+    problem: RidgeProblem,
+    solver: Solver,
+    preconditioner: Any,
+    passes: float,
+    seconds: float,
+    sure: bool = False,
+) -> Candidate:
+    memory = memory_needed(problem, Choice(solver, preconditioner, ""))
+    return Candidate(solver, preconditioner, passes, seconds, memory, sure)
+
+
+def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterator[Candidate]:
+    """Methods whose cost does not depend on the spectrum."""
+    yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
+    for share in SAMPLED:
+        rows = int(share * problem.d)
+        if rows > LARGEST_SAMPLE * problem.n:
+            break
+        iterations = sampled_iterations(rows, problem.d, tol)
+        seconds = costs.sampled_rows(rows) + iterations * costs.factored_iteration(problem.d)
+        yield _candidate(problem, CG(), RowSampling(rows=rows), iterations + 4, seconds, sure=True)
+
+
+def _sketched_candidates(
+    problem: RidgeProblem, costs: Costs, tol: float, sketch: Any, scaling: float
+) -> Iterator[Candidate]:
+    """Methods whose cost depends on the spectrum; the sketch that there is costs no more."""
+    guess, lam = _guess(problem, sketch)
+    plain: Any = Diagonal(scaling) if scaling else NoPreconditioner()
+    for rank, recipe in [(0, plain), (sketch.rank, sketch)]:
+        iterations = guess.cg_iterations(rank, lam, tol)
+        seconds = (iterations + 4) * costs.cg_iteration(rank)
+        yield _candidate(problem, CG(), recipe, iterations + 4, seconds)
+    for rank in RANKS:
+        if rank > min(problem.n, problem.d) // 2:
+            break
+        iterations = guess.cg_iterations(rank, lam, tol)
+        seconds = costs.nystrom(rank) + (iterations + 4) * costs.cg_iteration(rank)
+        recipe = Nystrom(rank=rank, scaling=scaling)
+        yield _candidate(problem, CG(), recipe, iterations + 5, seconds)
+    if not scaling:
+        epochs = guess.svrg_epochs(sketch.rank, lam, tol, problem.n)
+        passes = epochs * (3 if costs.sparse else 2)
+        yield _candidate(problem, SVRG(), sketch, passes + 3, epochs * costs.epoch())
+
+
+def _decided(
+    problem: RidgeProblem, candidates: list[Candidate], limit: float, probe: Any = None
+) -> Choice:
+    """The cheapest, with the reason, and the cheapest sure one to fall back on."""
+    if not candidates:
+        least = _candidate(problem, CG(), NoPreconditioner(), 0, 0)
+        raise ValueError(
+            f"max_memory={limit:g} bytes is too little for any solver: conjugate gradients "
+            f"without a preconditioner need about {least.memory:.3g}; allow more"
+        )
+    best = candidates[0]
+    others = [other for other in candidates[1:] if other.label != best.label]
+    reason = f"the cheapest of {len(candidates)} that fit, about {best.seconds:.2g} s expected"
+    if others:
+        reason += f"; next {others[0].label}, {others[0].seconds:.2g} s"
+    sure = next((other for other in candidates if other.sure), None)
+    return Choice(
+        best.solver,
+        best.preconditioner,
+        reason,
+        forecasts=tuple(candidate.forecast() for candidate in candidates),
+        fallback=None if best.sure else sure,
+        seconds_a_pass=best.seconds / best.passes,
+        probe=probe,
+    )
+
+
+@dataclass
+class Pace:
+    """How fast the certified gap shrinks with the passes."""
+
+    passes: list[float] = field(default_factory=list)
+    logs: list[float] = field(default_factory=list)
+
+    def remaining(self, passes: float, gap: float, goal: float) -> float:
+        """The passes that are still needed at the pace since about half of them."""
+        self.passes.append(passes)
+        self.logs.append(float(np.log(max(gap, 1e-300))))
+        if passes - self.passes[0] < TRIAL_PASSES or gap <= goal:
+            return 0.0
+        middle = int(np.searchsorted(self.passes, (self.passes[0] + passes) / 2))
+        gained = self.logs[middle] - self.logs[-1]
+        spent = passes - self.passes[middle]
+        if spent <= 0:
+            return 0.0
+        needed = self.logs[-1] - float(np.log(goal))
+        return needed * spent / gained if gained > 0 else np.inf
+
+
+def changed(choice: Choice, remaining: float) -> Choice | None:
+    """The plan to change to, if the passes that remain would take longer than a sure method."""
+    other = choice.fallback
+    if other is None or remaining * choice.seconds_a_pass <= other.seconds:
+        return None
+    reason = (
+        f"{choice.solver.name} with {choice.preconditioner.name} would need {remaining:.0f} passes "
+        f"more, so the plan changed to {other.label}, {other.seconds:.2g} s expected"
+    )
+    return replace(
+        choice,
+        solver=other.solver,
+        preconditioner=other.preconditioner,
+        reason=reason,
+        fallback=None,
+    )

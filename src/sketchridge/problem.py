@@ -8,6 +8,7 @@ and ȳ, implicitly: X itself is never touched, so sparse data stays sparse.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -43,7 +44,26 @@ class Evaluation:
         )
 
 
-class Problem(Protocol):
+class Operator(Protocol):
+    """What a Krylov space needs of C, or of C on part of the space."""
+
+    @property
+    def trace(self) -> float:
+        """Trace of C."""
+
+    @property
+    def raw_trace(self) -> float:
+        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
+
+    @property
+    def rounding_factor(self) -> float:
+        """How many units of roundoff a product with X may be off by, over four."""
+
+    def gram(self, V: Array) -> Array:
+        """C V, (d, k); one pass."""
+
+
+class Problem(Operator, Protocol):
     """What a full-gradient solver, a sketch and the certificate need of a ridge problem."""
 
     n: int
@@ -60,14 +80,6 @@ class Problem(Protocol):
         """What tells this problem's C from another's."""
 
     @property
-    def rounding_factor(self) -> float:
-        """How many units of roundoff a product with X may be off by, over four."""
-
-    @property
-    def raw_trace(self) -> float:
-        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
-
-    @property
     def targets(self) -> int:
         """The number t of targets."""
 
@@ -75,15 +87,8 @@ class Problem(Protocol):
     def null_objective(self) -> Array:
         """F(0) with its best intercept, (t,)."""
 
-    @property
-    def trace(self) -> float:
-        """Trace of C."""
-
     def evaluate(self, W: Array) -> Evaluation:
         """Objective and gradient at W (d, t); one pass."""
-
-    def gram(self, V: Array) -> Array:
-        """C V, (d, k); one pass."""
 
     def adjoint(self, R: Array) -> Array:
         """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
@@ -122,6 +127,8 @@ class RidgeProblem:
         self.Y = Y
         if fit_intercept:
             self._centre_targets()
+        self.summed_trace: float | None = None  # not None where this stands for other data
+        self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
     def _centre_targets(self) -> None:
         present = self.Y[self.weights > 0]
@@ -129,6 +136,47 @@ class RidgeProblem:
         constant = present.max(axis=0) == present.min(axis=0)
         self.target_mean = np.where(constant, present[0], self.weights @ self.Y)
         self.Y = np.where(constant, 0.0, self.Y - self.target_mean)
+
+    def at(self, lam: float, targets: Any = slice(None)) -> RidgeProblem:
+        """The same data with another λ and some of the targets.
+
+        What is known of X is shared, and passes count on from here.
+        """
+        twin = copy(self)
+        for name in ("lam", "null_objective"):
+            twin.__dict__.pop(name, None)
+        twin.given_lam = lam
+        twin.Y = np.ascontiguousarray(self.Y[:, targets])
+        twin.target_mean = self.target_mean[targets]
+        twin.target_offset = self.target_offset[targets]
+        return twin
+
+    def stands_for(
+        self, raw_squares: Array, summed_squares: Array, rounding_factor: float, offset: Array
+    ) -> None:
+        """Let the certificate allow for the rounding of other data, whose moments this has.
+
+        `raw_squares` (d,) are the means of its squared entries, and `summed_squares` those of
+        what was summed for C, about the means or not; `rounding_factor` is that of its sums over
+        rows, and `offset` (t,) was taken off its targets.
+        """
+        self.__dict__["trace"] = self.trace  # of this data, which the next line must not change
+        self.__dict__["raw_trace"] = self._raw_trace_of(raw_squares)
+        self.__dict__["rounding_factor"] = max(self.products.rounding_factor, rounding_factor)
+        self.summed_trace = self._raw_trace_of(summed_squares)
+        self.target_offset = self.target_offset + offset
+
+    @property
+    def noise(self) -> float:
+        """How far C may be from that of the data that this stands for; 0 if it is itself."""
+        if self.summed_trace is None:
+            return 0.0
+        unit = 4 * EPSILON * self.rounding_factor
+        return float(unit * np.sqrt(self.raw_trace * self.summed_trace))
+
+    def _raw_trace_of(self, raw_squares: Array) -> float:
+        """What `raw_trace` is for columns of these mean squares (d,)."""
+        return float(raw_squares.sum())
 
     @cached_property
     def mean(self) -> Array | None:
@@ -235,21 +283,55 @@ class RidgeProblem:
             return np.zeros(W.shape[1])
         return self.target_mean - self.mean @ W
 
+    def original(self, W: Array) -> Array:
+        """The coefficients of the data's columns, from those that the solvers see (d, t)."""
+        return W
+
+    def start(self, W: Array) -> Array:
+        """What the solvers should start from, for coefficients W (d, t) of the data's columns."""
+        return W
+
+    def distance(self, gap: Array) -> Array:
+        """How far the original coefficients may be from the best, for certified gaps (t,).
+
+        λ/2 ‖w − w*‖² is at most F(w) − F*.
+        """
+        if self.lam == 0:
+            return np.full(gap.shape, np.inf)
+        return np.sqrt(2 * gap / self.lam)
+
+    def rounded(self, W: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        """The point W (d, t) whose original coefficients are rounded to a narrower type.
+
+        Also how far that puts the unpenalised part of the fit off its best, (t,): the intercept
+        is rounded too.
+        """
+        W = W.astype(dtype).astype(np.float64)
+        if not self.fit_intercept:
+            return W, np.zeros(W.shape[1])
+        best = self.intercept(W)
+        return W, np.abs(best.astype(dtype).astype(np.float64) - best)
+
     def evaluate(self, W: Array) -> Evaluation:
         """Objective and gradient at W (d, t); one pass."""
         self.passes += 1
-        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
-        residual_mean = self.weights @ R
-        if self.mean is not None:
-            gradient = gradient - np.outer(self.mean, residual_mean)
+        R, gradient, residual_mean = self._residual(W)
         squares = self.weights @ R**2
         return Evaluation(
             coef=W,
             objective=0.5 * squares + 0.5 * self.lam * np.sum(W**2, axis=0),
             gradient=gradient + self.lam * W,
             residual_norm=np.sqrt(squares),
-            residual_mean=residual_mean if self.mean is not None else np.zeros(W.shape[1]),
+            residual_mean=residual_mean,
         )
+
+    def _residual(self, W: Array) -> tuple[Array, Array, Array]:
+        """Residuals (n, t), the loss's gradient (d, t), and the residuals' mean if centred (t,)."""
+        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
+        if self.mean is None:
+            return R, gradient, np.zeros(W.shape[1])
+        residual_mean = self.weights @ R
+        return R, gradient - np.outer(self.mean, residual_mean), residual_mean
 
     def null_gradient(self) -> Array:
         """The gradient at w = 0, (d, t); one pass."""
@@ -288,15 +370,26 @@ class RidgeProblem:
         factor, at least √max(n, d), and 4 cover how they add up (checked in exact arithmetic).
         """
         fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
-        size = evaluation.residual_norm + np.abs(self.target_mean) + fitted
+        size = evaluation.residual_norm + self.target_offset + fitted
         bound: Array = 4 * EPSILON * self.rounding_factor * size
         return bound
 
     def rounding(self, evaluation: Evaluation) -> Array:
-        """Bound of the gradient's rounding error, in the Euclidean norm, (t,)."""
-        penalty = self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        """Bound of the gradient's rounding error, in the Euclidean norm, (t,).
+
+        The residuals' error meets the centred rows, however far the raw ones are from zero. What
+        sums over the raw rows round is in proportion to the residuals: those of the product, of
+        the mean row and of the residuals' mean. Second moments alone never saw the residuals:
+        there the targets take their place.
+        """
+        stand_in = self.summed_trace is not None
+        met = self.trace_bounds[1] if self.summed_trace is None else self.summed_trace
         unit = 4 * EPSILON * self.rounding_factor
-        bound: Array = np.sqrt(self.raw_trace) * self.residual_rounding(evaluation) + unit * penalty
+        bound: Array = unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        bound += np.sqrt(met) * self.residual_rounding(evaluation)
+        if self.fit_intercept or stand_in:
+            size = np.sqrt(2 * self.null_objective) if stand_in else evaluation.residual_norm
+            bound += 3 * unit * np.sqrt(self.raw_trace) * size
         return bound
 
 

@@ -42,8 +42,8 @@ class Products(Protocol):
     def own_threads(self, columns: int) -> bool:
         """Whether products with so many columns run on our threads, not on BLAS's."""
 
-    def squared_norms(self, mean: Array | None = None) -> Array:
-        """‖x_i − mean‖², (n,)."""
+    def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
+        """‖(x_i − mean) ∘ factors‖², (n,); factors (d,) are of the columns, 1 if not given."""
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
@@ -62,8 +62,8 @@ class Products(Protocol):
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
 
-    def outer(self, weights: Array, mean: Array | None) -> Array:
-        """S (X − 1 meanᵀ)(X − 1 meanᵀ)ᵀ S with S = diag(weights)^½, dense (n, n)."""
+    def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
+        """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""
 
 
 class DenseProducts:
@@ -87,12 +87,13 @@ class DenseProducts:
             rows = slice(start, min(start + step, n))
             yield rows, self.X[rows].astype(np.float64, copy=False)
 
-    def squared_norms(self, mean: Array | None = None) -> Array:
-        """‖x_i − mean‖², (n,)."""
+    def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
+        """‖(x_i − mean) ∘ factors‖², (n,)."""
         norms = np.empty(self.X.shape[0])
 
         def part(rows: slice) -> None:
             block = self.X[rows] if mean is None else self.X[rows] - mean
+            block = block if factors is None else block * factors
             np.einsum("ij,ij->i", block, block, dtype=np.float64, out=norms[rows])
 
         step = max(1, CACHED_BLOCK_BYTES // (8 * self.X.shape[1]))
@@ -175,8 +176,8 @@ class DenseProducts:
             total += scaled.T @ scaled
         return total
 
-    def outer(self, weights: Array, mean: Array | None) -> Array:
-        """S (X − 1 meanᵀ)(X − 1 meanᵀ)ᵀ S with S = diag(weights)^½, dense (n, n)."""
+    def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
+        """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""
         n, d = self.X.shape
         scale = np.sqrt(weights)[:, None]
         total = np.zeros((n, n))
@@ -185,6 +186,8 @@ class DenseProducts:
             columns = slice(start, start + step)
             block = self.X[:, columns].astype(np.float64, copy=False)
             scaled = (block if mean is None else block - mean[columns]) * scale
+            if factors is not None:
+                scaled *= factors[columns]
             total += scaled @ scaled.T
         return total
 
@@ -221,12 +224,13 @@ class SparseProducts:
         cuts = [0, *np.searchsorted(self.X.indptr, goals).tolist(), self.X.shape[0]]
         return [(a, b) for a, b in pairwise(cuts) if b > a]
 
-    def squared_norms(self, mean: Array | None = None) -> Array:
-        """‖x_i − mean‖², (n,)."""
-        norms = _row_sums_of_squares(self.X)
+    def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
+        """‖(x_i − mean) ∘ factors‖², (n,)."""
+        norms = _row_sums_of_squares(self.X, factors)
         if mean is None:
             return norms
-        centred: Array = norms - 2 * self.multiply(mean[:, None])[:, 0] + mean @ mean
+        scaled = mean if factors is None else mean * factors**2
+        centred: Array = norms - 2 * self.multiply(scaled[:, None])[:, 0] + mean @ scaled
         return centred
 
     def multiply(self, V: Array) -> Array:
@@ -279,7 +283,7 @@ class SparseProducts:
             return self._small_adjoint(R), R.sum(axis=0)
         if V.shape[1] == 1:
             shifts = np.full(weights.size, shift[0])
-            R, product = self._vector_residual(V, shifts, weights)
+            R, product = self._vector_residual(V, shifts, weights, every=False)
             return product, weights @ R
         from sketchridge import kernels
 
@@ -300,19 +304,21 @@ class SparseProducts:
     ) -> tuple[Array, Array]:
         """R = X V − 1 shiftᵀ − targets (n, k), and Xᵀ diag(weights) R (d, k)."""
         if V.shape[1] == 1 and not self._small(1):
-            return self._vector_residual(V, targets[:, 0] + shift[0], weights)
+            return self._vector_residual(V, targets[:, 0] + shift[0], weights, every=True)
         R = self.multiply(V)
         R -= targets
         R -= shift
         return R, self.adjoint(weights[:, None] * R)
 
-    def _vector_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
+    def _vector_residual(
+        self, V: Array, shifts: Array, weights: Array, every: bool
+    ) -> tuple[Array, Array]:
         from sketchridge import kernels
 
         R, rows, v = np.empty((weights.size, 1)), self._rows, np.ascontiguousarray(V[:, 0])
         product = _summed(
             lambda start, stop, piece: kernels.csr_normal_vector(
-                rows, v, shifts, weights, start, stop, R[:, 0], piece
+                rows, v, shifts, weights, start, stop, every, R[:, 0], piece
             ),
             self._row_ranges(),
             v.shape,
@@ -330,9 +336,12 @@ class SparseProducts:
             total -= np.outer(raw_mean, mean) + np.outer(mean, raw_mean)
         return total
 
-    def outer(self, weights: Array, mean: Array | None) -> Array:
-        """S (X − 1 meanᵀ)(X − 1 meanᵀ)ᵀ S with S = diag(weights)^½, dense (n, n)."""
+    def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
+        """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""
         X = self.X.astype(np.float64, copy=False)
+        if factors is not None:
+            X = X @ scipy.sparse.diags_array(factors)
+            mean = None if mean is None else mean * factors
         total: Array = (X @ X.T).toarray()
         if mean is not None:
             products = X @ mean
@@ -406,13 +415,16 @@ def _padded(V: Array) -> Array:
     return padded
 
 
-def _row_sums_of_squares(X: Any) -> Array:
+def _row_sums_of_squares(X: Any, factors: Array | None) -> Array:
     """Sums of squares of the rows of a CSR matrix, without a copy of the whole of its values."""
     n, norms = X.shape[0], np.zeros(X.shape[0])
     step = max(1, n * 1_000_000 // max(1, X.nnz))
     for start in range(0, n, step):
         bounds = X.indptr[start : start + step + 1]
-        squares = X.data[bounds[0] : bounds[-1]].astype(np.float64) ** 2
+        values = slice(bounds[0], bounds[-1])
+        squares = X.data[values].astype(np.float64) ** 2
+        if factors is not None:
+            squares *= factors[X.indices[values]] ** 2
         filled = np.flatnonzero(np.diff(bounds))
         if filled.size:
             norms[start + filled] = np.add.reduceat(squares, bounds[filled] - bounds[0])

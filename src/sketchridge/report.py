@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sketchridge import __version__, plots
+from sketchridge import plots
 from sketchridge.diagnostics import Diagnosis, PenaltyDiagnosis, some_ranks, spread
 from sketchridge.files import atomic_write
 from sketchridge.model import Model
 from sketchridge.solution import Status
+from sketchridge.version import __version__
 
 SHOWN_COEFFICIENTS = 10
 
@@ -153,11 +154,21 @@ def _fit_facts(model: Model) -> Section:
 
 def _fit_plan(model: Model) -> Section:
     plan = model.plan
-    method = plan.solver
-    if plan.preconditioner != "none":
-        method += f" with the preconditioner {plan.preconditioner} of rank {plan.rank}"
+    method = str(plan).splitlines()[0]
+    rows = [
+        (
+            forecast.method,
+            f"{forecast.passes:.0f}",
+            f"{forecast.seconds:.2g}",
+            f"{forecast.memory / 1e6:.3g}",
+        )
+        for forecast in plan.forecasts
+    ]
+    weighed = Table(("method", "passes", "seconds", "MB"), rows, folded="what was weighed")
     return Section(
-        "Plan", [f"{method}: {plan.reason}.", *(f"Note: {note}." for note in plan.notes)]
+        "Plan",
+        [f"{method}.", *(f"Note: {note}." for note in plan.notes)],
+        tables=[weighed] if rows else [],
     )
 
 
@@ -308,7 +319,11 @@ def _penalty_section(found: Diagnosis) -> Section:
     )
     return Section(
         "What each λ means",
-        ["The advice is the cheapest by a simple model of the time, whose estimates these are."],
+        [
+            "The advice is the cheapest by a simple model of the time, whose estimates these are. "
+            "The effective dimension is Σ λᵢ/(λᵢ + λ); the share explained, where y is known, is "
+            "that of F(0) which the solution will explain."
+        ],
         figures=[Picture(panel, "condition numbers", caption)],
         tables=[Table(header, [_penalty_row(penalty) for penalty in found.penalties])],
     )

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sketchridge import __version__
-from sketchridge.comparison import Row, compare
 from sketchridge.data import MissingData
 from sketchridge.experiments import (
     PAPER_PROBLEMS,
@@ -26,6 +25,7 @@ from sketchridge.experiments import (
 )
 from sketchridge.figures import draw_all
 from sketchridge.files import atomic_write
+from sketchridge.paper_comparison import Row, compare
 from sketchridge.reproduction_page import page
 
 PAGE, RESULTS, PICTURES = "reproduction.md", "reproduction.json", "figures"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from textwrap import fill
 
-from sketchridge.comparison import Row, checks, explain, ratio_at_rank
 from sketchridge.experiments import LAM, RANK, STEPS
+from sketchridge.paper_comparison import Row, checks, explain, ratio_at_rank
 
 WIDTH = 118
 

@@ -19,7 +19,8 @@ from sketchridge.certificate import (
     rounding_floor,
 )
 from sketchridge.checkpoint import Checkpoint
-from sketchridge.planner import Choice
+from sketchridge.machine import this_machine
+from sketchridge.planner import Choice, Pace, changed, plan
 from sketchridge.preconditioner import BuiltPreconditioner, NoPreconditioner, Preconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
@@ -70,6 +71,7 @@ class Run:
     callback: Callback | None
     checkpoint: Checkpoint | None
     began: float
+    max_memory: float | None = None
     history: list[Record] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     status: Status | None = None
@@ -78,6 +80,9 @@ class Run:
     stalled: int = 0
     looks: int = 0
     gap_per_energy: float = np.inf
+    running_objective: Array | None = None  # at the last look
+    pace: Pace = field(default_factory=Pace)
+    next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 
     def go(self, start: Array) -> None:
@@ -92,14 +97,35 @@ class Run:
         self.certificate_rng = np.random.default_rng(self.rng.integers(2**63))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                with self._threads(MANY_COLUMNS):
-                    self._prepare()
-                with self._threads(self.problem.targets):
-                    self._iterate(start)
+                if self.choice.is_open:
+                    this_machine()  # measured, where it must be, with all threads
+                self._follow_plan(start)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
-        self._catch_up()
+            self._catch_up_after_interrupt()
+        else:
+            self._catch_up()
         self._save(force=True)
+
+    def _follow_plan(self, start: Array) -> None:
+        """Prepare and iterate; again from where it got to, each time that the plan changes."""
+        while self.status is None:
+            with self._threads(MANY_COLUMNS):
+                self._prepare()
+            with self._threads(self.problem.targets):
+                self._iterate(start)
+            if self.next_choice is not None:
+                self.choice, self.next_choice = self.next_choice, None
+                self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
+                self.notes.append(self.choice.reason)
+                start = self._where()
+
+    def _where(self) -> Array:
+        """The point that was reached."""
+        if self.latest is not None:
+            return self.latest
+        assert self.best is not None
+        return self.best.evaluation.coef
 
     def _threads(self, columns: int) -> AbstractContextManager[None]:
         """Keep BLAS to one thread where it would spin beside ours, or where there is little to do.
@@ -112,29 +138,45 @@ class Run:
 
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
+        if self.choice.is_open:
+            self.choice = plan(self.problem, self.limits.tol, self.max_memory, self.rng)
         given = self.choice.preconditioner
         if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)
-                self.curvature = self.preconditioner.curvature()
+                self._learn(self.preconditioner.curvature())
+            if self.choice.probe is not None:
+                self._learn(self.choice.probe.curvature())
             return
         self.preconditioner = given.at(self.problem.lam)
-        if given.describes(self.problem):
-            self.curvature = self.preconditioner.curvature()
+        if given is self.choice.probe or given.describes(self.problem):
+            self._learn(self.preconditioner.curvature())
         else:
             self.notes.append(
                 "the preconditioner is a sketch of other data: it serves as it is, and the "
                 "certificate does not rely on it"
             )
 
+    def _learn(self, curvature: Curvature) -> None:
+        """Rest certificates on this, unless it knows λ alone and something better is at hand."""
+        if isinstance(self.curvature, RidgeCurvature) or not isinstance(curvature, RidgeCurvature):
+            self.curvature = curvature
+
     def _iterate(self, start: Array) -> None:
         iterates = self.choice.solver.iterates(self.problem, self.preconditioner, start, self.rng)
         fresh: Evaluation | None = None
         try:
-            while self.status is None:
+            while self.status is None and self.next_choice is None:
                 fresh = self._look(iterates.send(fresh))
         except StopIteration:
             self.status = Status.ENDED
+
+    def _catch_up_after_interrupt(self) -> None:
+        """Evaluate the latest point, if that is possible: Ctrl-C may have broken an import."""
+        try:
+            self._catch_up()
+        except (AttributeError, ImportError):
+            raise KeyboardInterrupt from None
 
     def _catch_up(self) -> None:
         """Evaluate the latest point, if the solve was stopped before that."""
@@ -176,11 +218,12 @@ class Run:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.coef)
-        curvature = self._tight_curvature()
+        curvature = self._curvature_for(iterate.objective)
         estimate = 0.5 * curvature.constant * curvature.energy(iterate.gradient)
         self.gap_per_energy = float(np.max(estimate)) / max(worst_energy, 1e-300)
         if np.all(estimate <= goal):
             return self.problem.evaluate(iterate.coef)
+        self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
         return None
@@ -188,7 +231,7 @@ class Run:
     def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
         self.latest = None
-        if self._has_diverged(evaluation):
+        if self._has_diverged(evaluation, advances):
             self.status = Status.DIVERGED
             self._record(evaluation.objective, np.full(self.problem.targets, np.inf), True, event)
             return
@@ -199,8 +242,17 @@ class Run:
         before = self.best
         self._keep(evaluation)
         self.status = self._verdict(before, evaluation, advances)
+        self._reconsider(gap)
         self._record(evaluation.objective, gap, True, event)
         self._save()
+
+    def _reconsider(self, gap: Array) -> None:
+        """Change the plan if the solver is slower than a method whose cost is sure."""
+        if self.choice.fallback is None or self.status is not None:
+            return
+        worst = float(np.max(self._relative(gap)))
+        remaining = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
+        self.next_choice = changed(self.choice, remaining)
 
     def _verdict(
         self, before: Best | None, evaluation: Evaluation, advances: bool
@@ -217,10 +269,10 @@ class Run:
             return Status.STAGNATED
         return None
 
-    def _has_diverged(self, evaluation: Evaluation) -> bool:
+    def _has_diverged(self, evaluation: Evaluation, advances: bool) -> bool:
         if not np.all(np.isfinite(evaluation.objective)):
             return True
-        if self.best is None:
+        if self.best is None or advances:
             return False
         largest = np.maximum(self.best.evaluation.objective, self.problem.null_objective)
         return bool(np.any(evaluation.objective > DIVERGED_FACTOR * largest))
@@ -266,6 +318,16 @@ class Run:
             return False
         progress = self.best.evaluation.objective - evaluation.objective
         return bool(np.all(progress <= self.limits.tol * self.problem.null_objective))
+
+    def _curvature_for(self, objective: Array) -> Curvature:
+        """The curvature for a running gradient; sketched once progress says it is late."""
+        before, self.running_objective = self.running_objective, objective
+        assert self.curvature is not None
+        if not isinstance(self.curvature, RidgeCurvature) or before is None:
+            return self.curvature
+        if np.all(before - objective <= self.limits.tol * self.problem.null_objective):
+            return self._tight_curvature()
+        return self.curvature
 
     def _tight_curvature(self) -> Curvature:
         """The curvature, sketched now if nothing is known of H but λ."""
@@ -369,4 +431,5 @@ class Run:
             self.preconditioner.rank,
             self.choice.reason,
             (*notes, *self.problem.notes, *self.preconditioner.notes, *self.notes, *events[:1]),
+            self.choice.forecasts,
         )

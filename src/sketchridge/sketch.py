@@ -15,7 +15,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import EPSILON, Problem, RidgeProblem
+from sketchridge.problem import EPSILON, Operator, Problem, RidgeProblem
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ MUCH_LEFT = 0.1
 LARGEST_CONDITION = 1e12
 
 
-class Sketchable(Protocol):
+class Sketchable(Operator, Protocol):
     """What a sketch needs of a problem: products with C, and their rounding."""
 
     n: int
@@ -38,42 +38,8 @@ class Sketchable(Protocol):
     def fingerprint(self) -> bytes:
         """What tells this problem's C from another's."""
 
-    @property
-    def rounding_factor(self) -> float:
-        """How many units of roundoff a product with X may be off by, over four."""
-
-    @property
-    def raw_trace(self) -> float:
-        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
-
-    @property
-    def trace(self) -> float:
-        """Trace of C."""
-
-    def gram(self, V: Array) -> Array:
-        """C V, (d, k); one pass."""
-
     def adjoint(self, R: Array) -> Array:
         """Σ ω_i^½ x_i R_i: the d×n matrix X̄ with X̄X̄ᵀ = C, times R (n, k); one pass."""
-
-
-class Operator(Protocol):
-    """What a Krylov space needs of C, or of C on part of the space."""
-
-    @property
-    def trace(self) -> float:
-        """Trace of C."""
-
-    @property
-    def raw_trace(self) -> float:
-        """Σ ω_i ‖x_i‖² of the rows as given: rounding errors are in proportion to it."""
-
-    @property
-    def rounding_factor(self) -> float:
-        """How many units of roundoff a product with X may be off by, over four."""
-
-    def gram(self, V: Array) -> Array:
-        """C V, (d, k); one pass."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +92,9 @@ def usable_rank(spectrum: Spectrum, lam: float) -> tuple[int, float, tuple[str, 
     top = float(values[0]) if rank else 0.0
     if top + lam > LARGEST_CONDITION * (last + lam):
         rank = max(1, int(np.count_nonzero(top + lam <= LARGEST_CONDITION * (values + lam))))
-        last = float(values[rank - 1])
+        # The smallest that float64 can bear: with the last one kept, what is beyond would be
+        # taken for as strong as it.
+        last = max(last, (top + lam) / LARGEST_CONDITION - lam)
     if rank == values.size:
         return rank, last, ()
     note = (

@@ -58,6 +58,22 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What the planner expected of a method."""
+
+    method: str
+    passes: float
+    seconds: float
+    memory: int  # bytes beyond X
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method:<32} {self.passes:8.0f} passes {self.seconds:9.2g} s "
+            f"{self.memory / 1e6:9.3g} MB"
+        )
+
+
+@dataclass(frozen=True)
 class Plan:
     """What was chosen, and why."""
 
@@ -66,13 +82,17 @@ class Plan:
     rank: int
     reason: str
     notes: tuple[str, ...] = ()
+    forecasts: tuple[Forecast, ...] = ()  # of all that was weighed, the cheapest first
 
     def __str__(self) -> str:
         method = self.solver
         if self.preconditioner != "none":
             rank = f" (rank {self.rank})" if self.rank else ""
             method += f" with {self.preconditioner}{rank}"
-        return "\n".join([f"{method}: {self.reason}", *(f"  note: {note}" for note in self.notes)])
+        table = [f"  expected: {forecast}" for forecast in self.forecasts]
+        return "\n".join(
+            [f"{method}: {self.reason}", *table, *(f"  note: {note}" for note in self.notes)]
+        )
 
 
 @dataclass(frozen=True, repr=False, eq=False)

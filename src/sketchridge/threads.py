@@ -26,6 +26,12 @@ def _controller() -> ThreadpoolController:
 
 
 @cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries alone; looking for them takes longer than a small solve."""
+    return _controller().select(user_api="blas")
+
+
+@cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """One pool a process: the threads of a parent do not survive a fork."""
     return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sketchridge")
@@ -35,6 +41,24 @@ def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run the tasks at once, the first on this thread, and give their results in order."""
     others = [_pool(os.getpid()).submit(task) for task in tasks[1:]]
     return [task() for task in tasks[:1]] + [other.result() for other in others]
+
+
+@cache
+def _meeting(process: int) -> threading.Lock:
+    """Held while tasks that wait for each other run; one a process, as the pool is."""
+    return threading.Lock()
+
+
+def run_together(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """`run_all` for tasks that wait for each other: they need a thread each at the same time.
+
+    Two such groups that share the pool could each wait for a thread that the other holds, so one
+    group runs after the other.
+    """
+    if len(tasks) == 1:
+        return run_all(tasks)
+    with _meeting(os.getpid()):
+        return run_all(tasks)
 
 
 class _SingleThreadedBlas:
@@ -50,7 +74,7 @@ class _SingleThreadedBlas:
         with self.lock:
             if self.users == 0:
                 self.threads_before = _blas_threads()
-                self.limit = _controller().limit(limits=1, user_api="blas")
+                self.limit = _blas().limit(limits=1)
             self.users += 1
 
     def leave(self) -> None:
@@ -76,14 +100,14 @@ def single_threaded_blas() -> Iterator[None]:
 def thread_count() -> int:
     """The threads that BLAS may use, or might before `single_threaded_blas`.
 
-    A limit that was set outside (by joblib, say) binds us too.
+    A limit that was set outside (by joblib, say) binds us too. Several solves at once share them.
     """
-    return _single.threads_before if _single.users else _blas_threads()
+    users = _single.users
+    return max(1, _single.threads_before // users) if users else _blas_threads()
 
 
 def _blas_threads() -> int:
-    blas = _controller().select(user_api="blas")
-    counts = [int(library.num_threads) for library in blas.lib_controllers]
+    counts = [int(library.num_threads) for library in _blas().lib_controllers]
     return max(1, min([*counts, _cores()]))
 
 

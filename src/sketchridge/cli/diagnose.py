@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,17 +17,16 @@ from sketchridge.cli.options import (
     Format,
     Intercept,
     Json,
+    Lam,
     Report,
     ScaleRows,
     Seed,
     Target,
     Weights,
     parse_bytes,
-    parse_lam,
     read_data,
     read_weights,
 )
-
 
 EXAMPLES = (
     "sketchridge diagnose news.svm.bz2",
@@ -76,22 +76,25 @@ def diagnose(
     from sketchridge import diagnostics
 
     _check_files(plot, report, force)
+    penalties = [Lam(text) for text in lam or ()]
+    sample_weight = read_weights(weights)
     dataset = read_data(data, target, format, folder)
     rows = dataset.X.shape[0]
-    with err.status("sketching") if err.is_terminal else nullcontext():
+    with _live() as progress:
         found = diagnostics.diagnose(
             dataset.X,
-            [parse_lam(text, rows) for text in lam] if lam else None,
+            [penalty.value(rows) for penalty in penalties] or None,
             dataset.y,
             rank=rank,
             budget=budget or diagnostics.BUDGETS,
             tol=tol,
             fit_intercept=intercept,
-            sample_weight=read_weights(weights),
+            sample_weight=sample_weight,
             scale_rows=scale_rows,
             method=method,  # type: ignore[arg-type]
             max_memory=parse_bytes(max_memory) or 0.0,
             random_state=seed,
+            progress=progress,
         )
     if plot is not None:
         from sketchridge import plots
@@ -108,6 +111,16 @@ def diagnose(
     for path in (plot, report):
         if path is not None:
             out.print(f"written: {path}", markup=False)
+
+
+@contextmanager
+def _live() -> Iterator[Callable[[str], None]]:
+    """Show what is under way: a spinner on a terminal, a line in a log."""
+    if not err.is_terminal:
+        yield lambda sentence: err.print(sentence, markup=False)
+        return
+    with err.status("reading the rows") as status:
+        yield status.update
 
 
 def _check_files(plot: Path | None, report: Path | None, force: bool) -> None:

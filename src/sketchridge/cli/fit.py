@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,26 +16,30 @@ from sketchridge.cli.options import (
     Format,
     Intercept,
     Json,
+    Lam,
     Report,
     ScaleRows,
     Seed,
     Target,
     Weights,
     parse_bytes,
-    parse_lam,
     read_data,
     read_weights,
 )
 from sketchridge.cli.progress import SolveProgress
 
 if TYPE_CHECKING:
+    from sketchridge.data import Dataset
     from sketchridge.model import Model
 
 
+# Smaller problems are solved without compiled code, and sooner than it would be loaded.
+LARGE = 200_000
 EXAMPLES = (
     "sketchridge fit houses.csv --target price --intercept --lam 1e-4 --out houses.model",
     "sketchridge fit news.svm.bz2 --lam 1/n --out news.model --report news.html",
-    "sketchridge fit X.npy --target y.npy --lam 1e-8 --solver svrg --preconditioner lanczos --rank 30 --max-seconds 600 --checkpoint run.npz --out big.model",
+    "sketchridge fit X.npy --target y.npy --lam 1e-8 --max-seconds 600 --out big.model",
+    "sketchridge fit X.npy --target y.npy --lam 1e-8 --solver svrg --rank 30 --out big.model",
     "sketchridge fit mnist --scale-rows --lam 1e-8 --out mnist.model --json",
 )
 
@@ -87,16 +92,21 @@ def fit(
     from sketchridge.model import Model
 
     _check_files(data, out_file, report, checkpoint, force)
-    memory = parse_bytes(max_memory)
+    _check_settings(solver, preconditioner, tol, max_passes, max_seconds)
+    penalty, memory = Lam(lam), parse_bytes(max_memory)
+    sample_weight = read_weights(weights)
     dataset = read_data(data, target, format, folder)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
-    penalty = parse_lam(lam, dataset.X.shape[0])
+    rows, columns = dataset.X.shape
+    err.print(f"{dataset.name}: {rows} rows × {columns} columns", markup=False)
+    value = penalty.value(rows)
+    _load_kernels(dataset.X)
     with SolveProgress(err, tol) as progress:
         solution = solve(
             dataset.X,
             dataset.y,
-            penalty,
+            value,
             solver=solver,
             preconditioner=preconditioner,
             rank="auto" if rank is None else rank,
@@ -105,31 +115,50 @@ def fit(
             max_seconds=max_seconds,
             max_memory=memory,
             fit_intercept=intercept,
-            sample_weight=read_weights(weights),
+            sample_weight=sample_weight,
             scale_rows=scale_rows,
             checkpoint=checkpoint,
             random_state=seed,
             callback=progress,
         )
+    plan = replace(solution.plan, notes=(*dataset.notes, *solution.plan.notes))
+    solution = replace(solution, plan=plan)
     model = Model.of(
         solution,
-        penalty,
+        value,
         fit_intercept=intercept,
         scale_rows=scale_rows,
         feature_names=dataset.feature_names,
-        target=target,
+        target=_column(dataset, target),
     )
     model.save(out_file)
     if report is not None:
-        _write_report(model, dataset.name, out_file, report)
+        from sketchridge.report import fit_page, write
+
+        write(fit_page(model, dataset.name, out_file), report)
     if json:
         print_json({"model": str(out_file), "report": report and str(report)} | model.as_dict())
     else:
         out.print(solution.summary(), markup=False)
-        out.print(f"model          {out_file}", markup=False)
-        if report is not None:
-            out.print(f"report         {report}", markup=False)
+        for name, path in (("model", out_file), ("report", report)):
+            if path is not None:
+                out.print(f"{name:14} {path}", markup=False)
     _finish(model, out_file)
+
+
+def _column(dataset: Dataset, target: str | None) -> str | None:
+    """The target if it is a column of a table, which other data may have too; not another file."""
+    named = dataset.feature_names is not None and target is not None
+    return target if named and not str(target).endswith(".npy") else None
+
+
+def _load_kernels(X: Any) -> None:
+    """Load what a large problem needs: an import that Ctrl-C cuts short cannot be taken up again.
+
+    From here on Ctrl-C ends the solve, with the best model so far.
+    """
+    if X.size > LARGE:
+        import sketchridge.kernels  # noqa: F401
 
 
 def _check_files(
@@ -152,10 +181,29 @@ def _check_files(
         check_available()
 
 
-def _write_report(model: Model, name: str, path: Path, report: Path) -> None:
-    from sketchridge.report import fit_page, write
+def _check_settings(
+    solver: str,
+    preconditioner: str,
+    tol: float,
+    max_passes: float | None,
+    max_seconds: float | None,
+) -> None:
+    """Refuse a wrong name or number before the data is read, which may take long."""
+    from sketchridge.preconditioner import PRECONDITIONERS
+    from sketchridge.solvers import SOLVERS
+    from sketchridge.validation import check_number, check_optional
 
-    write(fit_page(model, name, path), report)
+    for option, name, known in (
+        ("--solver", solver, SOLVERS),
+        ("--preconditioner", preconditioner, PRECONDITIONERS),
+    ):
+        if name != "auto" and name not in known:
+            raise typer.BadParameter(
+                f"{name!r} is unknown: choose auto, {', '.join(known)}", param_hint=option
+            )
+    check_number("tol", tol, 0.0, "give a number > 0", strict=True)
+    check_optional("max_passes", max_passes, "give a number > 0")
+    check_optional("max_seconds", max_seconds, "give seconds > 0")
 
 
 def _finish(model: Model, path: Path) -> None:
@@ -166,5 +214,7 @@ def _finish(model: Model, path: Path) -> None:
         err.print(f"interrupted: the best model so far is in {path}", markup=False)
         raise typer.Exit(ExitCode.INTERRUPTED)
     if not model.converged:
-        err.print(model.status.value, style="bold red", markup=False)
+        err.print(
+            f"not converged: the best model so far is in {path}", style="bold red", markup=False
+        )
         raise typer.Exit(ExitCode.NOT_CONVERGED)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,16 +67,30 @@ def read_data(
     folder: Path | None = None,
     features: int | tuple[str, ...] | None = None,
 ) -> Dataset:
-    """The file, or the paper's problem, of that name."""
+    """The file, or the paper's problem, of that name; its notes are told."""
     from sketchridge.data import PROBLEMS, load, read
 
-    if data in PROBLEMS and not Path(data).exists():
-        return load(data, folder)
-    with reading(err, Path(data).name) as progress:
-        dataset = read(data, target=target, features=features, format=format, progress=progress)
+    path = Path(data)
+    if data in PROBLEMS and not path.exists():
+        dataset = load(data, folder)
+    else:
+        _check_path(data, PROBLEMS)
+        with reading(err, path.name) as progress:
+            dataset = read(data, target=target, features=features, format=format, progress=progress)
     for note in dataset.notes:
         err.print(f"note: {note}", markup=False)
     return dataset
+
+
+def _check_path(data: str, problems: Iterable[str]) -> None:
+    path = Path(data)
+    if path.is_dir():
+        raise ValueError(f"{data} is a folder: give a file in it")
+    if not path.exists() and path.name == data and not path.suffix:
+        raise ValueError(
+            f"{data} is neither a file nor one of the paper's problems, {', '.join(problems)}: "
+            "check the name"
+        )
 
 
 def read_weights(path: Path | None) -> Any:
@@ -94,16 +110,24 @@ def read_weights(path: Path | None) -> Any:
         ) from error
 
 
-def parse_lam(text: str, rows: int) -> float:
-    """A number, or 1/n."""
-    if text.replace(" ", "") == "1/n":
-        return 1.0 / rows
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither a number nor 1/n", param_hint="--lam"
-        ) from None
+@dataclass(frozen=True)
+class Lam:
+    """A penalty as it is written: a number, or 1/n."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        from sketchridge.validation import check_lam
+
+        try:
+            check_lam(self.value(rows=1))
+        except ValueError as error:
+            remedy = f"{self.text!r} is no penalty: give a number ≥ 0, or 1/n"
+            raise typer.BadParameter(remedy, param_hint="--lam") from error
+
+    def value(self, rows: int) -> float:
+        """The number, for data of so many rows."""
+        return 1.0 / rows if self.text.replace(" ", "") == "1/n" else float(self.text)
 
 
 def parse_bytes(text: str | None) -> float | None:

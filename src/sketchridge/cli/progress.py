@@ -46,6 +46,8 @@ class SolveProgress:
 
     def __exit__(self, *exception: object) -> None:
         self.bar.stop()
+        if self.records and not self.console.is_terminal:
+            self._print(self.records[-1], "")
 
     def __call__(self, record: Record) -> None:
         """Show a record."""
@@ -62,8 +64,12 @@ class SolveProgress:
                 left=left,
             )
         elif record.seconds - self.last_line >= LOG_SECONDS:
+            self._print(record, left)
+
+    def _print(self, record: Record, left: str) -> None:
+        if record.seconds > self.last_line:
             self.last_line = record.seconds
-            self.console.print(f"{record.seconds:8.1f} s  {figures}  {left}".rstrip())
+            self.console.print(f"{record.seconds:8.1f} s  {figures_of(record)}  {left}".rstrip())
 
 
 def figures_of(record: Record) -> str:

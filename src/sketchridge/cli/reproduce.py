@@ -50,7 +50,7 @@ def reproduce(
     missing, other text stands in, and the page says so.
     """
     from sketchridge import plots
-    from sketchridge.comparison import checks
+    from sketchridge.paper_comparison import checks
     from sketchridge.reproduce import read_results, write
     from sketchridge.reproduce import reproduce as run
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from sketchridge.preconditioner.base import Preconditioner, PreconditionerSpec, Rank, Rows
 from sketchridge.preconditioner.diagonal import Diagonal, DiagonalPreconditioner
 from sketchridge.preconditioner.embedding import Embedding, RowEmbedding
-from sketchridge.preconditioner.factor import SketchedPreconditioner
 from sketchridge.preconditioner.low_rank import (
     Exact,
     Lanczos,
@@ -20,6 +19,7 @@ from sketchridge.preconditioner.low_rank import (
 )
 from sketchridge.preconditioner.row_sampling import RowSampling
 from sketchridge.preconditioner.scaled import ScaledPreconditioner
+from sketchridge.preconditioner.sketched import SketchedPreconditioner
 
 PRECONDITIONERS: dict[str, type[PreconditionerSpec]] = {
     spec.name: spec

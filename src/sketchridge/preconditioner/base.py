@@ -111,13 +111,17 @@ def check_rows(rows: Any) -> None:
         check_integer("rows", rows, 1, "give an integer from 1 to n, or 'auto'")
 
 
-def resolve_rows(rows: Rows, default: int, problem: RidgeProblem, name: str) -> int:
-    """The number s of rows of a sketch; one whose factor cannot be held is refused."""
+def resolve_rows(rows: Rows, times: int, problem: RidgeProblem, name: str) -> int:
+    """The number s of rows of a sketch; one whose factor cannot be held is refused.
+
+    "auto" is `times` the columns: fewer leave P badly conditioned, more cost more than they
+    save. Where there are few rows it is half of them, for all of them would be a direct solve.
+    """
     if rows != "auto" and rows > problem.n:
         raise ValueError(
             f"rows={rows} is out of range: X has {problem.n}; give fewer, or rows='auto'"
         )
-    count = default if rows == "auto" else rows
+    count = min(times * problem.d, -(-problem.n // 2)) if rows == "auto" else rows
     side = min(count, problem.d)
     needed, limit = 8 * side**2, LARGEST_SHARE * machine_memory()
     if needed > limit:

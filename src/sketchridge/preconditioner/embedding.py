@@ -14,16 +14,13 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
-from sketchridge.preconditioner.factor import (
-    SketchedPreconditioner,
-    SketchedRows,
-    expected_least,
-)
+from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
+from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
 from sketchridge.problem import EPSILON, RidgeProblem
 
 Kind = Literal["sparse_sign", "countsketch"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
-THROWS: dict[Kind, int] = {"sparse_sign": 8, "countsketch": 1}
+THROWS: dict[Kind, int] = {"sparse_sign": 4, "countsketch": 1}
 
 
 @dataclass(frozen=True)
@@ -94,11 +91,13 @@ class RowEmbedding:
         return 4 * EPSILON * terms * self.excess * problem.raw_trace
 
     def memory(self, problem: RidgeProblem) -> int:
-        """The numbers of S, of A (dense, and a block of X beside it), and of the factor."""
-        d, side = problem.d, min(self.rows, problem.d)
-        dense = isinstance(problem.X, np.ndarray)
-        filled = self.rows * d if dense else min(self.rows * d, 8 * int(problem.X.nnz))
-        return 3 * len(self._buckets) * self.n + (3 if dense else 2) * filled + side**2
+        """The numbers of S and its making, of A and what it is added up from, and the factor."""
+        side, throws = min(self.rows, problem.d), len(self._buckets)
+        making = 6 * throws * self.n
+        if isinstance(problem.X, np.ndarray):
+            return making + 3 * self.rows * problem.d + side**2
+        filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
+        return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
 
 
 def _product(S: Any, X: Any) -> Any:
@@ -129,7 +128,7 @@ class Embedding:
     rows
         The number s of rows of S X; "auto" is 2d, and half of the rows where there are few.
     kind
-        "sparse_sign" throws every row into eight buckets, "countsketch" into one.
+        "sparse_sign" throws every row into four buckets, "countsketch" into one.
     """
 
     rows: Rows = "auto"
@@ -145,8 +144,7 @@ class Embedding:
         check_kind(self.kind)
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; rows out of range are refused here."""

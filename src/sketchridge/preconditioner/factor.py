@@ -6,16 +6,16 @@ c with AᵀA ⪯ c·C, which makes the certificate: P ⪯ max(c, μ/λ)·H.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 import scipy  # its parts load when they are first used
 
-from sketchridge.certificate import Curvature, DegreesCounter
+from sketchridge.certificate import DegreesCounter
 from sketchridge.preconditioner.base import Array
-from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.problem import EPSILON
 
 # μ below this share of A's size, times the side, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
@@ -40,6 +40,16 @@ class SketchedRows:
                 row -= amount * mean
             return cls(matrix)
         return cls(matrix, (shift, mean))
+
+    @property
+    def size(self) -> float:
+        """What rounding errors are in proportion to: ‖A‖², and what centring cancels."""
+        values = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.data
+        size = float(np.vdot(values, values))
+        if self.centring is not None:
+            shift, mean = self.centring
+            size += float(shift @ shift) * float(mean @ mean)
+        return size
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -97,11 +107,12 @@ class ShiftedCholesky:
     One array holds both: the factor is its lower triangle, M's other half its upper one.
     """
 
-    def __init__(self, array: Array, diagonal: Array, mu: float) -> None:
+    def __init__(self, array: Array, diagonal: Array, mu: float, size: float) -> None:
         self.array, self.diagonal, self.mu = array, diagonal, mu
+        self.size = size  # what M's rounding errors are in proportion to
 
     @classmethod
-    def of(cls, M: Array, mu: float) -> ShiftedCholesky:
+    def of(cls, M: Array, mu: float, size: float) -> ShiftedCholesky:
         """Factorise M + μI; M, in C order, is overwritten."""
         diagonal = M.diagonal().copy()
         M[np.diag_indices_from(M)] += mu
@@ -110,14 +121,14 @@ class ShiftedCholesky:
             raise np.linalg.LinAlgError(
                 f"a normal matrix of side {len(diagonal)} is not positive definite with μ = {mu:g}"
             )
-        return cls(array, diagonal, mu)
+        return cls(array, diagonal, mu, size)
 
     def at(self, mu: float) -> ShiftedCholesky:
         """The factor of the same M with another μ."""
         M = np.triu(self.array, 1)
         M += M.T
         M[np.diag_indices_from(M)] = self.diagonal
-        return ShiftedCholesky.of(np.ascontiguousarray(M), mu)
+        return ShiftedCholesky.of(np.ascontiguousarray(M), mu, self.size)
 
     @property
     def side(self) -> int:
@@ -156,7 +167,7 @@ class Factor(Protocol):
 
     @property
     def smallest(self) -> float:
-        """A lower bound of P's eigenvalues, in exact arithmetic."""
+        """A lower bound of P's eigenvalues."""
 
     def at(self, mu: float) -> Factor:
         """The same rows with another μ."""
@@ -182,8 +193,7 @@ class PrimalFactor:
     @property
     def smallest(self) -> float:
         """A lower bound of P's eigenvalues: μ, or 1 / tr P⁻¹ where μ is nearly nothing."""
-        mu = self.cholesky.mu
-        size = float(self.cholesky.diagonal.sum())
+        mu, size = self.cholesky.mu, self.cholesky.size
         if mu >= NEARLY_NOTHING * size:
             return mu
         error = 4 * self.cholesky.side * EPSILON * size
@@ -237,7 +247,7 @@ class DualFactor:
         """
         mu, squares = self.cholesky.mu, np.sum(G**2, axis=0)
         image = self.cholesky.half(self.rows.multiply(G))
-        size = 1.0 + float(self.cholesky.diagonal.sum()) / mu
+        size = 1.0 + self.cholesky.size / mu
         hidden = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON * size * squares
         energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / mu
         return np.maximum(energy, 0.0)
@@ -246,10 +256,14 @@ class DualFactor:
 def factorise(rows: SketchedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
     """Factorise in the smaller side; notes if μ had to be raised to the accuracy of float64."""
     s, d = rows.shape
-    M = rows.gram() if d <= s else rows.outer()
-    used, notes = usable_shift(mu, min(s, d), float(M.diagonal().sum()))
-    cholesky = ShiftedCholesky.of(M, used)
+    used, notes = usable_shift(mu, min(s, d), rows.size)
+    cholesky = ShiftedCholesky.of(rows.gram() if d <= s else rows.outer(), used, rows.size)
     return (PrimalFactor(cholesky) if d <= s else DualFactor(cholesky, rows)), notes
+
+
+def sparse_factor(side: int) -> int:
+    """The numbers that a factor takes where the rows are sparse: their product is sparse first."""
+    return 3 * side**2
 
 
 def usable_shift(mu: float, side: int, size: float) -> tuple[float, tuple[str, ...]]:
@@ -307,121 +321,3 @@ class FactorCounter:
         most = covered * max(1.0, mu / goal) + rest * rank / (rest + rank * self.lam)
         evenly = rank * trace[1] / (trace[1] + rank * self.lam)
         return covered * min(1.0, mu / goal), min(most, evenly)
-
-
-class RowSource(Protocol):
-    """Where the rows A of a sketch come from: it can make them again from the same data."""
-
-    @property
-    def excess(self) -> float:
-        """The c with AᵀA ⪯ c·C."""
-
-    def image(self, problem: RidgeProblem, vector: Array) -> Array:
-        """A times a vector (d, 1), from the problem's data, (s, 1)."""
-
-
-@dataclass(frozen=True, eq=False)
-class SketchedPreconditioner:
-    """P = AᵀA + μI, with what knows its data again."""
-
-    name: str
-    lam: float
-    factor: Factor
-    source: RowSource
-    rounding: float  # a bound of P's rounding error but for μ's part
-    least_curvature: float
-    fingerprint: bytes
-    probe: Array  # (s, 1) A times the vector of `probe_vector`
-    told: tuple[str, ...]
-    raised: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        problem: RidgeProblem,
-        rows: SketchedRows,
-        source: RowSource,
-        rounding: float,
-        least_curvature: float,
-        told: str,
-    ) -> SketchedPreconditioner:
-        """Factorise the rows for the problem's λ."""
-        factor, raised = factorise(rows, problem.lam)
-        return cls(
-            name,
-            problem.lam,
-            factor,
-            source,
-            rounding,
-            least_curvature,
-            problem.fingerprint,
-            rows.multiply(probe_vector(problem.d)),
-            (told,),
-            raised,
-        )
-
-    @property
-    def low_rank(self) -> bool:
-        """It is not."""
-        return False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the plan should tell of it."""
-        return self.told + self.raised
-
-    @property
-    def columns(self) -> int:
-        """The number d of columns that it is for."""
-        return self.factor.columns
-
-    @property
-    def rank(self) -> int:
-        """The number of directions that the rows span."""
-        return self.factor.cholesky.side
-
-    def directions(self, problem: RidgeProblem) -> int:
-        """The rank, as a recipe gives it."""
-        return self.rank
-
-    def memory(self, problem: RidgeProblem) -> int:
-        """Nothing for its own λ; a factor more for another."""
-        return 0 if problem.given_lam == self.lam else 3 * self.rank**2
-
-    def apply(self, G: Array) -> Array:
-        """P⁻¹ G for G (d, t)."""
-        return self.factor.solve(G)
-
-    def curvature(self) -> Curvature:
-        """P itself, with the constant that bounds it by H."""
-        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.cholesky.mu
-        return FactorCurvature(self.factor, self.lam, self.source.excess, self.rounding + penalty)
-
-    def describes(self, problem: RidgeProblem) -> bool:
-        """Whether the rows of the sketch come from the problem's data."""
-        if self.fingerprint != problem.fingerprint:
-            return False
-        vector = probe_vector(problem.d)
-        difference = self.source.image(problem, vector) - self.probe
-        size = np.sqrt(self.source.excess * problem.raw_trace) * np.linalg.norm(vector)
-        return bool(np.linalg.norm(difference) <= 1e-10 * size)
-
-    def at(self, lam: float) -> SketchedPreconditioner:
-        """The same rows for another λ: one more factorisation."""
-        if lam == self.lam:
-            return self
-        cholesky = self.factor.cholesky
-        mu, raised = usable_shift(lam, cholesky.side, float(cholesky.diagonal.sum()))
-        return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
-
-
-def probe_vector(d: int) -> Array:
-    """A vector (d, 1) whose image tells data apart."""
-    vector: Array = np.cos(np.arange(1.0, d + 1.0))[:, None]
-    return vector
-
-
-def expected_least(rows: int, d: int) -> float:
-    """λ_min(P^{-1/2} H P^{-1/2}) as of s random rows in d dimensions (Marchenko–Pastur)."""
-    return float(1.0 / (1.0 + np.sqrt(d / rows)) ** 2)

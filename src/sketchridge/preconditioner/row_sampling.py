@@ -10,12 +10,9 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
-from sketchridge.preconditioner.factor import (
-    SketchedPreconditioner,
-    SketchedRows,
-    expected_least,
-)
+from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
+from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
 from sketchridge.problem import EPSILON, RidgeProblem
 
 Method = Literal["uniform", "leverage"]
@@ -112,8 +109,7 @@ class RowSampling:
             raise ValueError(f"method={self.method!r} must be 'uniform' or 'leverage'")
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(2 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 2, problem, self.name)
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have, at most; rows out of range are refused here."""
@@ -122,14 +118,14 @@ class RowSampling:
     def memory(self, problem: RidgeProblem) -> int:
         """The sampled rows, the factor, and for scores a Nyström sketch and its coordinates."""
         s, d = self._rows(problem), problem.d
-        sampled = s * d
+        needed = s * d + min(s * d, BLOCK_BYTES // 4) + min(s, d) ** 2
         if not isinstance(problem.X, np.ndarray):
-            sampled = 3 * int(problem.X.nnz) * s // problem.n
+            needed = 6 * int(problem.X.nnz) * s // problem.n + sparse_factor(min(s, d))
         scores = 0
         if self.method == "leverage":
             sketch = Nystrom()
             scores = sketch.memory(problem) + 2 * problem.n * sketch.directions(problem)
-        return max(scores, sampled + min(s, d) ** 2)
+        return max(scores, needed)
 
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Draw the rows and factorise."""

@@ -17,7 +17,7 @@ from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Order, Rows, Sampler
 
 BACK_OFF = 0.5
-# The primal objective wavers on the way; beyond this growth the dual-free steps diverge.
+# The primal objective wavers on the way; beyond this, over that of w = 0, dual-free steps diverge.
 GROWTH = 1.5
 STARTS_FROM_ZERO = "a dual method cannot start from given coefficients: it starts from zero"
 
@@ -92,7 +92,9 @@ def dual_iterates(
             dual.after(problem, steps, order, s) for dual, s in zip(duals, scales, strict=True)
         ]
         latest = problem.evaluate(np.stack([dual.coef for dual in moved], axis=1))
-        diverged = ~(latest.objective <= GROWTH * lowest) & (steps.preconditioner.rank > 0)
+        diverged = ~(latest.objective <= GROWTH * problem.null_objective) & (
+            steps.preconditioner.rank > 0
+        )
         if diverged.any():
             event = f"objective grew: back to the best point, rates {scales[diverged].min():g}"
             scales = np.where(diverged, scales * BACK_OFF, scales)

@@ -28,7 +28,7 @@ class Kaczmarz:
     summary: ClassVar[str] = "randomised projections onto augmented rows"
     cost: ClassVar[str] = "two passes an epoch, n numbers of memory"
     use_when: ClassVar[str] = "λ is large, or to compare"
-    uses_preconditioner: ClassVar[bool] = True
+    uses_preconditioner: ClassVar[bool] = False
     default_preconditioner: ClassVar[str] = "none"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:

@@ -24,7 +24,7 @@ class SketchAndSolve:
     rows
         The number s of rows of S X; "auto" is 4d, and half of the rows where there are few.
     kind
-        "sparse_sign" throws every row into eight buckets, "countsketch" into one.
+        "sparse_sign" throws every row into four buckets, "countsketch" into one.
     """
 
     rows: Rows = "auto"
@@ -41,8 +41,7 @@ class SketchAndSolve:
         check_kind(self.kind)
 
     def _rows(self, problem: RidgeProblem) -> int:
-        default = min(4 * problem.d, -(-problem.n // 2))
-        return resolve_rows(self.rows, default, problem, self.name)
+        return resolve_rows(self.rows, 4, problem, self.name)
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """S, the rows of S X, and the factor."""

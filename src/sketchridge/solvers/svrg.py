@@ -7,6 +7,8 @@ whose every step is multiplied by P⁻¹. The preconditioned data is never forme
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -15,6 +17,7 @@ from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Components, Order, Regularization, grown, memory_of_rows
+from sketchridge.threads import run_together, thread_count
 from sketchridge.validation import check_integer, check_optional
 
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ Snapshot = Literal["average", "last"]
 # In units of 1/β̂. Averaged snapshots bear about 1.5; the last iterate diverges from about 1 on.
 BOLD_STEPS: dict[Snapshot, float] = {"average": 1.5, "last": 0.5}
 BACK_OFF = 0.5
+# Threads meet after every four rows, which takes as long as to read a few hundred numbers.
+COLUMNS_A_THREAD = 1024
+PER_CACHE_LINE = 8  # numbers of 8 bytes
 
 
 @dataclass(frozen=True)
@@ -121,21 +127,56 @@ def svrg_moves(
     Steps (t,) are absolute. With a proximity κ the objective has κ/2 ‖w − w₀‖² in P's metric
     besides, and the gradients (d, t) are those of the sum.
     """
-    from sketchridge import kernels
-
     moves = np.empty_like(gradients)
     for target, gradient in enumerate(gradients.T):
-        point, basis_point = kernels.svrg_epoch(
-            problem.rows,
+        scalars = _epoch_steps(components, steps[target], order.size, snapshot, proximity)
+        moves[:, target] = _one_move(
+            problem, components, np.ascontiguousarray(gradient), order, scalars
+        )
+    return moves
+
+
+def _one_move(
+    problem: RidgeProblem, components: Components, gradient: Array, order: Order, steps: Steps
+) -> Array:
+    """The move of one target, (d,); the threads share the columns of dense rows."""
+    from sketchridge import kernels
+
+    rows, d = problem.rows, problem.d
+    direction = components.direction(problem, gradient)
+    state = kernels.make_pair(rows, np.zeros(d), np.zeros(d))
+    dense = isinstance(rows, np.ndarray)
+    bounds = column_bounds(d, thread_count()) if dense else [0, d]
+    parts = len(bounds) - 1
+    mail = np.zeros((2, parts, kernels.SUMS))
+    posted = np.zeros((parts, kernels.PER_CACHE_LINE), dtype=np.int64)
+    tasks = [
+        partial(
+            kernels.svrg_epoch,
+            rows,
             order,
             components.scales,
             components.coordinates,
             components.centre,
-            components.direction(problem, np.ascontiguousarray(gradient)),
-            _epoch_steps(components, steps[target], order.size, snapshot, proximity),
+            direction,
+            steps,
+            kernels.Channel(part, start, stop, mail, posted),
+            state,
         )
-        moves[:, target] = point + components.preconditioner.basis @ basis_point
-    return moves
+        for part, (start, stop) in enumerate(pairwise(bounds))
+    ]
+    basis_point: Array = run_together(tasks)[0]
+    inside: Array = components.preconditioner.basis @ basis_point
+    return kernels.split_pair(rows, state)[1] + inside
+
+
+def column_bounds(d: int, threads: int) -> list[int]:
+    """Where to part d columns among threads that wait for each other: none for short rows.
+
+    The cut depends on nothing but d and the number of threads, so that the answer does.
+    """
+    parts = max(1, min(threads, d // COLUMNS_A_THREAD))
+    return [d * part // parts // PER_CACHE_LINE * PER_CACHE_LINE for part in range(parts)] + [d]
 
 
 def _epoch_steps(

@@ -17,7 +17,8 @@ from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Order, Rows, Sampler
 
 BACK_OFF = 0.5
-# The table lags behind and its objective wavers: only growth beyond this means divergence.
+# The table lags behind and its objective wavers: only growth beyond this, over the start's or
+# that of w = 0, means divergence.
 GROWTH = 1.5
 
 
@@ -111,6 +112,7 @@ def table_iterates(
     yield Iterate(start, evaluation=evaluation)
     tables = _first_tables(problem, start, filled)
     best, lowest = list(tables), evaluation.objective.copy()
+    reference = np.maximum(lowest, problem.null_objective)
     sizes = [step] * len(tables)
     blank = not filled
     while True:
@@ -121,7 +123,7 @@ def table_iterates(
         for target, table in enumerate(tables):
             latest = table.after(problem, steps, order, sizes[target])
             objective = latest.objective(problem)
-            if adapt and not objective <= GROWTH * lowest[target]:
+            if adapt and not objective <= GROWTH * reference[target]:
                 event = f"objective grew: back to the best table, step {sizes[target]:g}"
                 sizes[target] *= BACK_OFF
                 event += f" → {sizes[target]:g}"

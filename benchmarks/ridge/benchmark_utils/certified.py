@@ -1,0 +1,38 @@
+"""sketchridge's own solvers: one run a level, with the level as the certified tolerance."""
+
+from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from sketchridge import solve
+
+
+class CertifiedSolver(RidgeSolver):
+    """A subclass says with which arguments `solve` is called."""
+
+    levels = STOCHASTIC_LEVELS
+    warm_up_level = STOCHASTIC_LEVELS[0]
+
+    def method(self):
+        raise NotImplementedError
+
+    def first_setting(self):
+        return self.levels[0]
+
+    def next_setting(self, trials, seconds_left):
+        """The next level, if this one was reached and there is time left."""
+        done = len(trials)
+        if done == len(self.levels) or not trials[-1].reaches(self.levels[done - 1]):
+            return None
+        return self.levels[done] if seconds_left > trials[-1].seconds else None
+
+    def warm_up(self):
+        # On the problem itself, for other sizes compile other kernels.
+        self.fit(self.X, self.y, self.lam, self.warm_up_level)
+
+    def fit(self, X, y, lam, setting):
+        self.tol = setting
+        self.solution = solve(
+            X, y, lam, tol=setting, max_seconds=self.time_limit, random_state=0, **self.method()
+        )
+        return self.solution.coef
+
+    def get_result(self):
+        return {**super().get_result(), "solution": self.solution, "tol": self.tol}

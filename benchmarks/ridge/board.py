@@ -1,0 +1,467 @@
+"""Tables and figures from the results of the rounds.
+
+    python benchmarks/ridge/board.py                    print what the results show
+    python benchmarks/ridge/board.py --docs docs        and put it into docs/benchmarks.md
+
+Every figure comes from the runs alone. A time is the median over the rounds, with the lowest and
+the highest in brackets; a ratio is the best peer's median over ours.
+"""
+
+import argparse
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from benchmark_utils.runs import (
+    AUTO,
+    Problem,
+    Run,
+    Spread,
+    Times,
+    is_our_stochastic,
+    is_ours,
+    is_stochastic_peer,
+    read_runs,
+    spread,
+    times_to,
+)
+
+HERE = Path(__file__).resolve().parent
+LEVELS = (1e-2, 1e-4, 1e-6)
+FINEST, STOCHASTIC_LEVEL = 1e-6, 1e-3
+BEGIN, END = "<!-- ridge benchmark: begin -->", "<!-- ridge benchmark: end -->"
+NAMES = {
+    "synthetic[d=5000,n=20000,power=2]": "synthetic-quadratic 20000×5000",
+    "synthetic[d=5000,n=20000,power=1]": "synthetic-linear 20000×5000",
+    "published[data=mnist]": "MNIST 4v7",
+    "published[data=cifar10]": "CIFAR-10",
+    "published[data=rcv1_subsets]": "RCV1-v2 subsets",
+    "published[data=imdb]": "IMDB",
+}
+# What must be shown: how many times faster than the best peer, to 1e-6, at which penalties.
+PENALTIES = {"1e-08": "1e-8", "1e-06": "1e-6", "0.0001": "1e-4", "1/n": "1/n", "given": "own"}
+SMALLEST, LARGEST = "1e-08", "1/n"
+FASTER = {
+    "synthetic-quadratic 20000×5000": (6.0, (SMALLEST,)),
+    "synthetic-linear 20000×5000": (3.0, (SMALLEST,)),
+    "MNIST 4v7": (3.0, (SMALLEST,)),
+    "CIFAR-10": (3.0, (SMALLEST,)),
+    "RCV1-v2 subsets": (3.0, (SMALLEST,)),
+    "IMDB": (2.0, (SMALLEST, LARGEST)),
+}
+NEVER_SLOWER = 1 / 1.1
+STOCHASTIC_FASTER = {"RCV1-v2 subsets": 1.5, "IMDB": 1.5}
+STOCHASTIC_FASTER_ELSEWHERE = 5.0
+MOST_REGRET, FLAT = 1.2, 2.0
+MEDIAN_LATENESS, WORST_LATENESS = 1.3, 2.0
+
+
+# -- what the runs say ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Duel:
+    """Our time to a level on a problem against the best of the others'."""
+
+    problem: Problem
+    level: float
+    ours: Spread
+    solver: str  # of ours
+    peer: str
+    theirs: Spread
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster we are; 0 if we did not get there, infinite if only we did."""
+        return 0.0 if math.isinf(self.ours.median) else self.theirs.median / self.ours.median
+
+    @property
+    def ratio_range(self) -> tuple[float, float]:
+        return self.theirs.low / self.ours.high, self.theirs.high / self.ours.low
+
+
+NOBODY = Spread(math.inf, math.inf, math.inf, 0)
+
+
+def problems_of(runs: Iterable[Run]) -> list[Problem]:
+    """The problems in the order of the tables: as `NAMES` has them, penalties from small on."""
+
+    def order(problem: Problem) -> tuple[int, str, int]:
+        known = [*NAMES].index(problem.dataset) if problem.dataset in NAMES else len(NAMES)
+        return known, problem.dataset, [*PENALTIES].index(problem.lam)
+
+    return sorted({run.problem for run in runs}, key=order)
+
+
+def fastest(times: Times, problem: Problem, belongs: Callable[[str], bool]) -> tuple[str, Spread]:
+    """The solver of a kind with the least median on a problem, and its times."""
+    candidates = [
+        (solver, seconds)
+        for (where, solver), seconds in times.items()
+        if where == problem and belongs(solver) and seconds.median < math.inf
+    ]
+    return min(candidates, key=lambda one: one[1].median, default=("none", NOBODY))
+
+
+def duels(
+    runs: Sequence[Run],
+    level: float,
+    ours: Callable[[str], bool] = lambda solver: solver == AUTO,
+    peers: Callable[[str], bool] = lambda solver: not is_ours(solver),
+) -> list[Duel]:
+    """The best of ours against the best peer, on every problem that either finished."""
+    times = times_to(runs, level)
+    found = []
+    for problem in problems_of(runs):
+        solver, own = fastest(times, problem, ours)
+        peer, theirs = fastest(times, problem, peers)
+        if (own, theirs) != (NOBODY, NOBODY):
+            found.append(Duel(problem, level, own, solver, peer, theirs))
+    return found
+
+
+def regrets(runs: Sequence[Run], level: float) -> list[Duel]:
+    """The planner's time (as the peer's) over that of the best of all our candidates."""
+    candidates = [solver for solver in {run.solver for run in runs} if is_ours(solver)]
+    return duels(
+        runs, level, lambda solver: solver in candidates and solver != AUTO, lambda s: s == AUTO
+    )
+
+
+def lateness(runs: Iterable[Run]) -> dict[tuple[Problem, float], float]:
+    """Passes at the certified end over those at which the true gap crossed tol.
+
+    A direct solve, whose certificate is never late, does not count.
+    """
+    found: dict[tuple[Problem, float], list[float]] = {}
+    for run in runs:
+        gradual = run.solver == AUTO and not run.method.startswith("direct")
+        if gradual and run.status == "converged" and run.crossing_passes > 0:
+            ratio = run.passes / run.crossing_passes
+            found.setdefault((run.problem, run.setting), []).append(ratio)
+    return {key: median(ratios) for key, ratios in found.items()}
+
+
+def seconds_per_nonzero(runs: Iterable[Run]) -> dict[tuple[int, int], Spread]:
+    """Of the planner's solves to the finest level, by shape."""
+    found: dict[tuple[int, int], list[float]] = {}
+    for run in runs:
+        if run.solver == AUTO and run.setting == FINEST and run.suboptimality <= FINEST:
+            shape = (run.rows, run.columns)
+            found.setdefault(shape, []).append(run.seconds / run.nonzeros)
+    return {shape: spread(each) for shape, each in sorted(found.items())}
+
+
+def peak_memory(runs: Iterable[Run], solver: str, problem: Problem, level: float) -> float:
+    """The median peak of the runs that reached the level, in bytes."""
+    peaks = [
+        run.memory
+        for run in runs
+        if run.solver == solver and run.problem == problem and run.suboptimality <= level
+    ]
+    return median(peaks) if peaks else math.nan
+
+
+def performance_profile(runs: Sequence[Run], level: float) -> dict[str, list[float]]:
+    """For each solver and problem, its time over the best solver's; infinite where it failed."""
+    times = times_to(runs, level)
+    problems = problems_of(runs)
+    solvers = sorted({run.solver for run in runs})
+    best = {problem: fastest(times, problem, lambda solver: True)[1].median for problem in problems}
+    return {
+        solver: [
+            times[problem, solver].median / best[problem]
+            if (problem, solver) in times and best[problem] < math.inf
+            else math.inf
+            for problem in problems
+        ]
+        for solver in solvers
+    }
+
+
+# -- how it reads --------------------------------------------------------------------------------
+
+
+def name(problem: Problem) -> str:
+    if problem.dataset in NAMES:
+        return NAMES[problem.dataset]
+    if shape := re.fullmatch(r"synthetic\[d=(\d+),n=(\d+),power=(\d)\]", problem.dataset):
+        d, n, power = shape.groups()
+        return f"synthetic-{'linear' if power == '1' else 'quadratic'} {n}×{d}"
+    return problem.dataset
+
+
+def figure(value: float) -> str:
+    """Three figures, as people write them."""
+    if math.isinf(value) or math.isnan(value):
+        return "–"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def seconds(times: Spread) -> str:
+    if math.isinf(times.median):
+        return "not reached"
+    return f"{figure(times.median)} s [{figure(times.low)}, {figure(times.high)}]"
+
+
+def verdict(value: float, least: float) -> str:
+    return "ok" if value >= least else "MISSED"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def duel_row(duel: Duel, least: float) -> list[str]:
+    low, high = duel.ratio_range
+    return [
+        name(duel.problem),
+        PENALTIES[duel.problem.lam],
+        duel.peer,
+        seconds(duel.theirs),
+        seconds(duel.ours),
+        f"**{figure(duel.ratio)} ×** [{figure(low)}, {figure(high)}]",
+        f"≥ {figure(least)} ×",
+        verdict(duel.ratio, least),
+    ]
+
+
+def least_ratio(problem: Problem) -> float:
+    """How many times faster than the best peer the planner must be to the finest level."""
+    ratio, penalties = FASTER.get(name(problem), (NEVER_SLOWER, ()))
+    return ratio if problem.lam in penalties else NEVER_SLOWER
+
+
+def peers_section(runs: Sequence[Run]) -> str:
+    header = ["problem", "λ", "best peer", "its time", "auto", "ratio", "must be", ""]
+    rows = [duel_row(duel, least_ratio(duel.problem)) for duel in duels(runs, FINEST)]
+    coarser = [
+        [
+            name(duel.problem),
+            PENALTIES[duel.problem.lam],
+            f"{duel.level:g}",
+            duel.peer,
+            f"{figure(duel.ratio)} ×",
+            verdict(duel.ratio, NEVER_SLOWER),
+        ]
+        for level in LEVELS
+        if level != FINEST
+        for duel in duels(runs, level)
+    ]
+    return "\n\n".join(
+        [
+            "### To 1e-6, against the best peer",
+            table(header, rows),
+            "### To 1e-2 and 1e-4",
+            table(["problem", "λ", "to", "best peer", "ratio", "≥ 0.91 ×"], coarser),
+        ]
+    )
+
+
+def stochastic_section(runs: Sequence[Run]) -> str:
+    found = duels(runs, STOCHASTIC_LEVEL, is_our_stochastic, is_stochastic_peer)
+    rows = [
+        [
+            duel.solver.removeprefix("sketchridge-candidate"),
+            *duel_row(duel, _stochastic_least(duel)),
+        ]
+        for duel in found
+        if duel.problem.lam == SMALLEST
+    ]
+    header = ["ours", "problem", "λ", "best peer", "its time", "our time", "ratio", "must be", ""]
+    return "\n\n".join(["### Stochastic solvers alone, to 1e-3", table(header, rows)])
+
+
+def _stochastic_least(duel: Duel) -> float:
+    return STOCHASTIC_FASTER.get(name(duel.problem), STOCHASTIC_FASTER_ELSEWHERE)
+
+
+def regret_section(runs: Sequence[Run]) -> str:
+    rows, all_regrets = [], []
+    for level in LEVELS:
+        for duel in regrets(runs, level):
+            all_regrets.append(duel.ratio)
+            rows.append(
+                [
+                    name(duel.problem),
+                    PENALTIES[duel.problem.lam],
+                    f"{level:g}",
+                    duel.solver.removeprefix("sketchridge-candidate"),
+                    seconds(duel.ours),
+                    seconds(duel.theirs),
+                    f"{figure(duel.ratio)} ×",
+                    "ok" if duel.ratio <= MOST_REGRET else "MISSED",
+                ]
+            )
+    within = sum(ratio <= MOST_REGRET for ratio in all_regrets)
+    summary = (
+        f"The planner's time over that of the best of all our candidates: median "
+        f"{figure(median(all_regrets))} ×, worst {figure(max(all_regrets))} ×; "
+        f"{within} of {len(all_regrets)} within {MOST_REGRET} ×."
+    )
+    header = ["problem", "λ", "to", "best candidate", "its time", "auto", "regret", "≤ 1.2 ×"]
+    return "\n\n".join(["### The planner's regret", summary, table(header, rows)])
+
+
+def lateness_section(runs: Sequence[Run]) -> str:
+    found = lateness(runs)
+    if not found:
+        return ""
+    worst = max(found, key=lambda key: found[key])
+    middle = median(found.values())
+    return (
+        "### The certificate's lateness\n\n"
+        "Passes at which the planner's solve stopped by its certificate over those at which the "
+        f"true gap had crossed the tolerance, over {len(found)} problems, penalties and levels: "
+        f"median {figure(middle)} × ({verdict(-middle, -MEDIAN_LATENESS)}: ≤ {MEDIAN_LATENESS}), "
+        f"worst {figure(found[worst])} × ({verdict(-found[worst], -WORST_LATENESS)}: "
+        f"≤ {WORST_LATENESS}) on {name(worst[0])}, λ = {PENALTIES[worst[0].lam]}, to {worst[1]:g}."
+    )
+
+
+def growth_section(runs: Sequence[Run]) -> str:
+    found = seconds_per_nonzero(runs)
+    parts = ["### Growth"]
+    for title, series in (
+        ("n grows at d = 500", {s: t for s, t in found.items() if s[1] == 500}),
+        ("d grows at n = 20000", {s: t for s, t in found.items() if s[0] == 20000}),
+    ):
+        if not series:
+            continue
+        least = min(t.median for t in series.values())
+        most = max(t.median for t in series.values())
+        rows = [
+            [f"{n}×{d}", f"{figure(1e9 * t.median)} ns", f"{figure(t.median / least)} ×"]
+            for (n, d), t in series.items()
+        ]
+        parts.append(
+            f"{title}: the time per non-zero to 1e-6 is flat within {figure(most / least)} × "
+            f"({verdict(-most / least, -FLAT)}: ≤ {FLAT:g})."
+        )
+        parts.append(table(["size", "per non-zero", "over the least"], rows))
+    return "\n\n".join(parts)
+
+
+def memory_section(runs: Sequence[Run]) -> str:
+    rows = []
+    for duel in duels(runs, FINEST):
+        size = next(_data_bytes(run) for run in runs if run.problem == duel.problem)
+        ours = peak_memory(runs, AUTO, duel.problem, FINEST)
+        theirs = peak_memory(runs, duel.peer, duel.problem, FINEST)
+        megabytes = [figure(b / 1e6) for b in (size, ours, theirs)]
+        rows.append([name(duel.problem), PENALTIES[duel.problem.lam], *megabytes, duel.peer])
+    header = ["problem", "λ", "X, MB", "auto, MB beyond X", "best peer", "which"]
+    return "\n\n".join(["### Peak memory, to 1e-6", table(header, rows)])
+
+
+def _data_bytes(run: Run) -> int:
+    dense = run.nonzeros == run.rows * run.columns
+    return 8 * run.nonzeros if dense else 12 * run.nonzeros + 4 * run.rows
+
+
+def small_section(small: dict[str, float]) -> str:
+    numba = "without importing numba" if not small["numba"] else "numba was imported: MISSED"
+    ratio = small["sketchridge"] / small["sklearn"]
+    return (
+        "### Small problems\n\n"
+        f"n = {small['rows']}, d = {small['columns']}: {small['sketchridge'] * 1e6:.0f} µs against "
+        f"{small['sklearn'] * 1e6:.0f} µs of scikit-learn's Ridge, {figure(ratio)} × "
+        f"({verdict(-ratio, -2)}: ≤ 2), medians of {small['repeats']:.0f}; {numba}."
+    )
+
+
+def everything(runs: Sequence[Run]) -> str:
+    """All times of all solvers, a table a problem."""
+    parts = ["# Every solver on every problem", "Seconds to each level, medians over the rounds."]
+    times = {level: times_to(runs, level) for level in (1e-2, 1e-3, 1e-4, 1e-6)}
+    for problem in problems_of(runs):
+        solvers = dict.fromkeys(run.solver for run in runs if run.problem == problem)
+        finest = times[FINEST]
+        order = sorted(solvers, key=lambda s: (finest.get((problem, s), NOBODY).median, s))
+        rows = [
+            [
+                solver,
+                *(seconds(times[level].get((problem, solver), NOBODY)) for level in times),
+                figure(
+                    min(r.suboptimality for r in runs if (r.problem, r.solver) == (problem, solver))
+                ),
+            ]
+            for solver in order
+        ]
+        header = ["solver", *(f"to {level:g}" for level in times), "best reached"]
+        parts += [f"## {name(problem)}, λ = {PENALTIES[problem.lam]}", table(header, rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def machine_sentence(machine: dict[str, object]) -> str:
+    packages = ", ".join(f"{package} {v}" for package, v in machine["packages"].items())
+    return (
+        f"One run on {machine['cores']} cores of {machine['processor']}, {machine['memory']}, "
+        f"{machine['system']}, Python {machine['python']}, load {machine['load']} at the start, "
+        f"{machine['date']}; {packages}."
+    )
+
+
+def report(runs: Sequence[Run], machine: dict[str, object], small: dict[str, float] | None) -> str:
+    """The whole section of the docs."""
+    boards = {board: [r for r in runs if r.board == board] for board in {r.board for r in runs}}
+    peers = boards.get("peers") or boards.get("quick") or boards.get("tiny") or []
+    sections = [machine_sentence(machine)]
+    if peers:
+        sections += [peers_section(peers), stochastic_section(peers), memory_section(peers)]
+    if "growth" in boards:
+        sections.append(growth_section(boards["growth"]))
+    ours = [run for run in runs if run.board != "growth" and is_ours(run.solver)]
+    if ours:
+        sections += [lateness_section(ours), regret_section(ours)]
+    if small is not None:
+        sections.append(small_section(small))
+    return "\n\n".join(section for section in sections if section)
+
+
+def between_markers(text: str, section: str) -> str:
+    """The text with the section between its markers, appended if they are not there yet."""
+    block = f"{BEGIN}\n{section}\n{END}"
+    if BEGIN not in text:
+        return f"{text.rstrip()}\n\n{block}\n"
+    head, rest = text.split(BEGIN, 1)
+    if END not in rest:
+        raise ValueError(f"{BEGIN!r} has no {END!r} after it: put it back")
+    return head + block + rest.split(END, 1)[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=HERE / "results")
+    parser.add_argument("--docs", type=Path, help="the folder whose benchmarks.md is rewritten")
+    arguments = parser.parse_args()
+    runs = read_runs(arguments.results)
+    if not runs:
+        raise SystemExit(f"no results in {arguments.results}: run rounds.py first")
+    machine = json.loads((arguments.results / "machine.json").read_text())
+    path = arguments.results / "small.json"
+    section = report(runs, machine, json.loads(path.read_text()) if path.exists() else None)
+    print(section)
+    (arguments.results / "everything.md").write_text(everything(runs))
+    if arguments.docs is not None:
+        write_docs(arguments.docs, section, runs)
+
+
+def write_docs(docs: Path, section: str, runs: Sequence[Run]) -> None:
+    from figures import draw_profile, draw_times
+
+    pictures = [draw_times(runs, docs / "figures"), draw_profile(runs, docs / "figures")]
+    images = "\n\n".join(f"![{alt}](figures/{path.name})" for alt, path in pictures)
+    page = docs / "benchmarks.md"
+    heading = "## Against every peer\n\n"
+    page.write_text(between_markers(page.read_text(), f"{heading}{section}\n\n{images}"))
+    (docs / "benchmarks-all.md").write_text(everything(runs))
+
+
+if __name__ == "__main__":
+    main()

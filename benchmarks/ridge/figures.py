@@ -1,0 +1,95 @@
+"""Pictures of the results: accuracy against time, and a performance profile."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmark_utils.runs import AUTO, Problem, Run, is_ours, times_to
+from board import FINEST, PENALTIES, SMALLEST, fastest, name, performance_profile, problems_of
+
+FLOOR = 1e-9  # below the levels that matter
+SHOWN = 5  # peers a panel
+# Distinguishable in print, in grey and by most colour-blind readers (Okabe and Ito).
+COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+OUR_COLOUR = "#0072B2"
+
+
+def draw_times(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
+    """A panel a problem: what each solver reached in what time, the smallest penalty."""
+    pyplot = _pyplot()
+    board = [run for run in runs if run.board in ("peers", "quick", "tiny")]
+    problems = [problem for problem in problems_of(board) if problem.lam == SMALLEST]
+    rows = -(-len(problems) // 2)
+    figure, axes = pyplot.subplots(
+        rows, 2, figsize=(11, 3.6 * rows), layout="constrained", squeeze=False, sharey=True
+    )
+    for axis, problem in zip(axes.flat, problems, strict=False):
+        _panel(axis, board, problem)
+    for axis in axes.flat[len(problems) :]:
+        axis.set_axis_off()
+    return f"Suboptimality against seconds, λ = {PENALTIES[SMALLEST]}", _save(
+        figure, folder, "peers_time.png"
+    )
+
+
+def _panel(axis: Any, runs: Sequence[Run], problem: Problem) -> None:
+    """Our automatic choice and the peers that were fastest to the finest level."""
+    here = [run for run in runs if run.problem == problem]
+    times = times_to(here, FINEST)
+    peers = {run.solver for run in here if not is_ours(run.solver)}
+    best = sorted(peers, key=lambda s: (fastest(times, problem, lambda x: x == s)[1].median, s))
+    for solver, colour in zip((AUTO, *best[:SHOWN]), (OUR_COLOUR, *COLOURS), strict=False):
+        front = pareto([(r.seconds, r.suboptimality) for r in here if r.solver == solver])
+        if front:
+            across, heights = zip(*front, strict=True)
+            width = 2.5 if solver == AUTO else 1.3
+            floored = [max(height, FLOOR) for height in heights]
+            axis.loglog(across, floored, "o-", color=colour, lw=width, ms=4, label=solver)
+    axis.axhline(FINEST, color="0.7", lw=0.8)
+    axis.set(title=name(problem), xlabel="seconds", ylabel="(F(w) − F*) / F(0)")
+    axis.legend(frameon=False, fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points that no faster point is as accurate as."""
+    front: list[tuple[float, float]] = []
+    for seconds, reached in sorted(points):
+        if not front or reached < front[-1][1]:
+            front.append((seconds, reached))
+    return front
+
+
+def draw_profile(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
+    """The share of problems that a solver finished within a factor of the best."""
+    pyplot = _pyplot()
+    board = [r for r in runs if r.board in ("peers", "quick", "tiny")]
+    board = [run for run in board if run.solver == AUTO or not is_ours(run.solver)]
+    profile = performance_profile(board, FINEST)
+    ranked = sorted(profile, key=lambda solver: (solver != AUTO, sorted(profile[solver])))
+    figure, axis = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for solver, colour in zip(ranked, (OUR_COLOUR, *COLOURS), strict=False):
+        factors = sorted(factor for factor in profile[solver] if factor < float("inf"))
+        shares = [(place + 1) / len(profile[solver]) for place in range(len(factors))]
+        axis.step(factors, shares, where="post", color=colour, label=solver)
+    axis.set(xscale="log", ylim=(0, 1.02), xlabel="time over the best solver's, to 1e-6")
+    axis.set_ylabel("share of problems and penalties")
+    axis.legend(frameon=False, fontsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+    return "Performance profile to 1e-6", _save(figure, folder, "peers_profile.png")
+
+
+def _save(figure: Any, folder: Path, file: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / file, dpi=130)
+    _pyplot().close(figure)
+    return folder / file
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

@@ -1,0 +1,190 @@
+"""Predictions for the planner: how long the parts of a solve would take on this machine.
+
+Passes to a relative gap come from the theory (see `advice`) and a guess of the eigenvalues that a
+small sketch did not see; seconds from the machine's speeds. They need to be right to a factor of
+two: what they get wrong is noticed while the solver runs, and the plan is changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sketchridge.advice import ITERATIONS_A_DIRECTION, svrg_epochs
+from sketchridge.machine import Machine
+from sketchridge.problem import RidgeProblem
+
+Array = NDArray[np.float64]
+
+# A power law of the eigenvalues that is steeper than this goes on to the end.
+STEEP = 1.5
+# Evaluations at the start and the end, and the rows' norms.
+FIXED_PASSES = 3.0
+# Orthonormalising a block and making the Nyström approximation: so many products of d×k by k×k.
+BLOCK_ALGEBRA = 12.0
+# Real rows differ more than random ones: a sample of them is so many times worse than theory.
+ROWS_DIFFER = 1.5
+# A sparse product with k vectors reads the matrix once and does its arithmetic k times.
+SPARSE_COLUMN = 0.3
+# An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
+DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
+# A triangular solve with one vector runs on one thread, at this share of the bandwidth.
+SOLVE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of the parts of a solve."""
+
+    machine: Machine
+    n: int
+    d: int
+    stored: int
+    bytes: int
+    sparse: bool
+    targets: int
+
+    @classmethod
+    def of(cls, problem: RidgeProblem, machine: Machine) -> Costs:
+        """The costs of a problem's parts."""
+        X = problem.X
+        dense = isinstance(X, np.ndarray)
+        stored = X.size if dense else X.nnz
+        size = X.nbytes if dense else X.data.nbytes + X.indices.nbytes
+        return cls(machine, problem.n, problem.d, stored, size, not dense, problem.targets)
+
+    def normal(self, columns: int) -> float:
+        """C times so many vectors: one read of X, two products."""
+        if self.sparse:
+            return 2 * self.stored * (1 + SPARSE_COLUMN * (columns - 1)) / self.machine.sparse_rate
+        arithmetic = 4.0 * self.stored * columns / self.machine.flops
+        return max(self.bytes / self.machine.bandwidth, arithmetic if columns > 1 else 0.0)
+
+    @cached_property
+    def a_pass(self) -> float:
+        """One product with C, for all targets."""
+        return self.normal(self.targets)
+
+    def direct(self) -> float:
+        """The normal matrix of the smaller side, its factor, and a few passes."""
+        side, other = min(self.n, self.d), max(self.n, self.d)
+        gram = float(other) * side**2 / self.machine.flops
+        if self.sparse:
+            gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
+            gram += 8.0 * side**2 / self.machine.bandwidth
+        factor = side**3 / 3 / self.machine.factor_flops
+        return gram + factor + FIXED_PASSES * self.a_pass
+
+    def sampled_rows(self, rows: int) -> float:
+        """The Gram matrix of sampled rows and its factor."""
+        side = min(rows, self.d)
+        gram = float(rows) * self.d * side / self.machine.flops
+        if self.sparse:
+            gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
+        return gram + side**3 / 3 / self.machine.factor_flops
+
+    def nystrom(self, rank: int) -> float:
+        """A sketch of a rank, and what is made of it."""
+        return self.normal(rank) + BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops
+
+    def cg_iteration(self, rank: int) -> float:
+        """A product with C, and P⁻¹ as low rank plus identity."""
+        return self.a_pass + 16.0 * self.d * rank * self.targets / self.machine.bandwidth
+
+    def factored_iteration(self, side: int) -> float:
+        """A product with C, and two triangular solves."""
+        solve = 8.0 * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
+        return self.a_pass + solve
+
+    def epoch(self) -> float:
+        """An epoch of SVRG with its gradient, for all targets."""
+        one = self.normal(1) / (2 if self.sparse else 1)
+        return (SPARSE_EPOCH if self.sparse else DENSE_EPOCH) * one * self.targets
+
+
+@dataclass(frozen=True, eq=False)
+class SpectrumGuess:
+    """The eigenvalues of C: those that a sketch found, and a power law through what is left."""
+
+    values: Array  # (k,) descending
+    rest: float  # the trace that is left
+    count: int  # the number of eigenvalues
+
+    @cached_property
+    def positions(self) -> Array:
+        """Positions j ≥ k, from the last that was found to the last there is, (p,)."""
+        k = max(1, self.values.size)
+        return np.unique(np.geomspace(k, max(k, self.count), 60).round())
+
+    @property
+    def _last(self) -> float:
+        return float(self.values[-1]) if self.values.size else self.rest / self.count
+
+    @cached_property
+    def tail(self) -> Array:
+        """The eigenvalues at these positions."""
+        law: Array = self._last * (self.positions / max(1, self.values.size)) ** -self.exponent
+        return law
+
+    @cached_property
+    def exponent(self) -> float:
+        """The decay at which the rest of the trace is used up, by bisection."""
+        low, high = 0.0, 20.0
+        k, last = max(1, self.values.size), self._last
+        if last <= 0 or self.count <= k:
+            return 1.0
+        places = np.arange(k + 1, min(self.count, k + 100_000) + 1) / k
+        for _ in range(40):
+            middle = (low + high) / 2
+            if last * float(np.sum(places**-middle)) > self.rest:
+                low = middle
+            else:
+                high = middle
+        return (low + high) / 2
+
+    def at(self, rank: int) -> float:
+        """The eigenvalue at a rank."""
+        if rank <= self.values.size:
+            return float(self.values[rank - 1])
+        return float(np.interp(rank, self.positions, self.tail))
+
+    def cg_iterations(self, rank: int, lam: float, tol: float) -> float:
+        """Iterations once the leading `rank` eigenvalues are alike; the certificate's included.
+
+        Some directions more are found one by one, where that is cheaper than the root of the
+        condition number of the rest.
+        """
+        floor = self._floor(lam)
+        top = self.at(max(1, rank)) + lam
+        # Outside the sketch the certificate knows λ alone, and is late by about this.
+        certified = tol * np.sqrt(lam / top)
+        places = np.append(np.arange(1.0, self.values.size + 1), self.positions)
+        left = np.append(self.values, self.tail)[places >= rank]
+        places = places[places >= rank]
+        roots = np.sqrt((left + lam) / floor)
+        one_by_one = ITERATIONS_A_DIRECTION * (places - rank)
+        return float(np.min(one_by_one + np.maximum(1.0, roots * np.log(4 / certified) / 4)))
+
+    def _floor(self, lam: float) -> float:
+        """About the smallest eigenvalue of H that counts.
+
+        A steep law goes on to the end. A flat one does not: the trace is spread over most of the
+        directions, and the last of them are somewhere between the law and nothing.
+        """
+        end = float(self.tail[-1])
+        return lam + (end if self.exponent >= STEEP else np.sqrt(end * lam))
+
+    def svrg_epochs(self, rank: int, lam: float, tol: float, n: int) -> float:
+        """Epochs of SVRG once the leading `rank` eigenvalues are alike."""
+        last = self.at(max(1, rank))
+        inside = float(np.sum(np.minimum(self.values, last))) if rank else float(self.values.sum())
+        condition = (inside + self.rest + (rank + 1) * lam) / self._floor(lam)
+        return float(svrg_epochs(np.array([condition]), n, tol)[0])
+
+
+def sampled_iterations(rows: int, d: int, tol: float) -> float:
+    """CG iterations with the Gram matrix of so many random rows: the gap shrinks by d/s each."""
+    return float(ROWS_DIFFER * np.log(1 / tol) / np.log(rows / d) + 2)

@@ -1,0 +1,358 @@
+"""RidgeCV and RidgeClassifierCV: the penalty chosen by cross-validation."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+from sklearn import linear_model
+from sklearn.base import MultiOutputMixin, RegressorMixin, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import check_scoring, get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+
+from sketchridge import validation
+from sketchridge.crossvalidation import Samples
+from sketchridge.driver import Controls, read_rows
+from sketchridge.estimators import inputs
+from sketchridge.estimators.base import RidgeEstimator
+from sketchridge.estimators.classifier import ClassesAsTargets, RidgeClassifier
+from sketchridge.estimators.fitting import fit_targets
+from sketchridge.estimators.judging import ClassJudge, Judge, takes_weights
+from sketchridge.estimators.penalty import check_alpha, to_lam
+from sketchridge.estimators.ridge import Ridge
+from sketchridge.estimators.selection import (
+    Selection,
+    check_alphas,
+    select_by_folds,
+    select_by_rows,
+)
+from sketchridge.problem import RidgeProblem
+from sketchridge.run import Callback
+
+Array = NDArray[np.float64]
+
+# How leave-one-out finds the leverages: "svd" and "eigen", scikit-learn's names, by a
+# decomposition, exactly; "stochastic" by random signs; None and "auto" by the size of X.
+GCV_METHODS = {None: None, "auto": None, "svd": "direct", "eigen": "direct", "stochastic": "cg"}
+
+
+class CrossValidated(RidgeEstimator):
+    """What both estimators share; not to be used by itself."""
+
+    # Parameters of the other estimators that have no place here.
+    feature_penalty = None
+    warm_start = False
+    copy_X = True  # noqa: N815  scikit-learn's name
+    positive = False
+
+    def __init__(
+        self,
+        alphas: Any = (0.1, 1.0, 10.0),
+        *,
+        fit_intercept: bool = True,
+        scoring: Any = None,
+        cv: Any = None,
+        gcv_mode: str | None = None,
+        store_cv_results: bool = False,
+        alpha_per_target: bool = False,
+        solver: Any = "auto",
+        preconditioner: Any = "auto",
+        rank: Any = "auto",
+        tol: float = 1e-6,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        max_memory: float | None = None,
+        alpha_scale: str = "sum",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        max_iter: float | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.gcv_mode = gcv_mode
+        self.store_cv_results = store_cv_results
+        self.alpha_per_target = alpha_per_target
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.rank = rank
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.max_memory = max_memory
+        self.alpha_scale = alpha_scale
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.max_iter = max_iter
+
+    @property
+    def alpha(self) -> Any:
+        """The penalty that was chosen, as the other estimators call it."""
+        return self.alpha_
+
+    # -- choosing ------------------------------------------------------------------------------
+
+    def _choose_and_fit(self, data: inputs.Data, judge: Judge, splitting: dict[str, Any]) -> None:
+        """Choose the penalty by the judge's scores, fit with it, and keep what was found."""
+        controls, notes = self._controls()
+        alphas = check_alphas(self.alphas, zero=self.cv is not None)
+        self._check_modes()
+        samples = Samples(data.X, judge.Y, judge.sample_weight, self._centred())
+        read_rows(samples.problem(samples.sample_weight))
+        if self.cv is None:
+            lams, method = self._lams(alphas, data.total_weight), GCV_METHODS[self.gcv_mode]
+            keep = self.store_cv_results
+            selection = select_by_rows(samples, lams, judge.rows, controls, method, keep)
+        else:
+            folds = check_cv(self.cv, judge.y, classifier=is_classifier(self))
+            splits = list(folds.split(judge.X, judge.y, **splitting))
+            selection = select_by_folds(samples, alphas, self._lams, splits, judge.fold, controls)
+        best = selection.best()
+        self.alpha_ = alphas[best] if judge.per_target else float(alphas[best])
+        self._refit(data, judge, selection, controls, [*data.notes, *notes])
+        self._tell(selection, judge)
+
+    def _check_modes(self) -> None:
+        if self.gcv_mode not in GCV_METHODS:
+            known = ", ".join(repr(mode) for mode in GCV_METHODS)
+            raise ValueError(f"gcv_mode={self.gcv_mode!r} is unknown: choose from {known}")
+        validation.check_flag("alpha_per_target", self.alpha_per_target)
+        if validation.check_flag("store_cv_results", self.store_cv_results) and self.cv is not None:
+            raise ValueError(
+                f"store_cv_results=True goes with leave-one-out alone, and cv={self.cv!r}: leave "
+                "cv at None, or look at cv_scores_, which is always kept"
+            )
+
+    def _centred(self) -> bool:
+        return validation.check_flag("fit_intercept", self.fit_intercept)
+
+    def _lams(self, alphas: Array, total_weight: float) -> Array:
+        return to_lam(alphas, self.alpha_scale, total_weight)
+
+    def _like_this(self, estimator: Any) -> Any:
+        """An estimator that expects the same features."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(estimator, name, getattr(self, name))
+        return estimator
+
+    # -- fitting -------------------------------------------------------------------------------
+
+    def _refit(
+        self,
+        data: inputs.Data,
+        judge: Judge,
+        selection: Selection,
+        controls: Controls,
+        notes: list[str],
+    ) -> None:
+        """Fit all rows with the best alphas, from what the search knows of the solution."""
+        every = np.arange(judge.Y.shape[1])
+        lams = self._lams(check_alpha(self.alpha_, every.size), data.total_weight)
+        start = None
+        if selection.start is not None:
+            start = np.ascontiguousarray(selection.start[selection.best(), every].T)
+        problem = RidgeProblem(data.X, judge.Y, float(lams[0]), data.weights, self._centred())
+        notes = [*notes, f"{selection.note}, in {selection.passes:.0f} passes"]
+        fit = fit_targets(problem, lams, controls, start, notes, data.dtype)
+        self.sum_of_weights_ = data.total_weight
+        self._keep(fit, self._target_shape(judge), data.dtype)
+
+    def _target_shape(self, judge: Judge) -> tuple[int, ...]:
+        return judge.Y.shape if is_classifier(self) else judge.y.shape
+
+    def _tell(self, selection: Selection, judge: Judge) -> None:
+        """Keep the scores."""
+        best, every = selection.best(), np.arange(judge.Y.shape[1])
+        chosen = selection.scores[best, every] if judge.per_target else selection.scores[best]
+        self.best_score_ = chosen if judge.per_target else float(chosen)
+        self.alpha_scores_ = selection.scores
+        self.alpha_score_errors_ = selection.errors
+        self.cv_relative_gap_ = selection.worst_gap
+        if selection.parts is not None:
+            self.cv_scores_ = selection.parts
+        if selection.results is not None:
+            flat = len(self._target_shape(judge)) == 1
+            self.cv_results_ = selection.results[:, 0] if flat else selection.results
+        if selection.worst_gap > self.tol:
+            warnings.warn(
+                f"{type(self).__name__} compared alphas by fits that did not all reach "
+                f"tol={self.tol:g}: the largest certified relative gap is "
+                f"{selection.worst_gap:.2g}. Raise tol, the budget or the smallest alpha.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    # -- metadata ------------------------------------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What goes where: the scorer's and the splitter's parameters come with fit."""
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(
+                scorer=self._scorer(),
+                method_mapping=MethodMapping().add(caller="fit", callee="score"),
+            )
+            .add(
+                splitter=self.cv,
+                method_mapping=MethodMapping().add(caller="fit", callee="split"),
+            )
+        )
+
+    def _scorer(self) -> Any:
+        """The scorer; without one that of scikit-learn, which takes weights if they are routed."""
+        if self.scoring is None and _routing():
+            default = "accuracy" if is_classifier(self) else "r2"
+            return get_scorer(default).set_score_request(sample_weight=True)
+        return check_scoring(self, scoring=self.scoring)
+
+    def _routed(
+        self, sample_weight: Any, params: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+        """The scorer if there is one, its parameters, and the splitter's."""
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        routing = _routing()
+        by_default = self.scoring is None and (self.cv is None or not routing)
+        scorer = None if by_default else self._scorer()
+        if routing:
+            routed = process_routing(self, "fit", **given, **params)
+            return scorer, routed.scorer.score, routed.splitter.split
+        if params:
+            raise ValueError(
+                f"fit does not take {', '.join(params)}: to pass them on to the scorer or the "
+                "splitter, use sklearn.set_config(enable_metadata_routing=True)"
+            )
+        return scorer, {}, {}
+
+    def _weights_for(self, scorer: Any, data: inputs.Data) -> dict[str, Any]:
+        """The weights as a parameter of the scorer, if there are any and it takes them."""
+        if scorer is None or data.weights is None or _routing():
+            return {}
+        if takes_weights(scorer):
+            return {"sample_weight": data.weights}
+        warnings.warn(
+            f"scoring={self.scoring!r} does not take sample_weight: the rows are fitted with "
+            "their weights, and scored without them",
+            UserWarning,
+            stacklevel=3,
+        )
+        return {}
+
+
+def _routing() -> bool:
+    return bool(sklearn.get_config()["enable_metadata_routing"])
+
+
+class RidgeCV(MultiOutputMixin, RegressorMixin, CrossValidated):
+    """Ridge regression with its penalty chosen by cross-validation.
+
+    It takes the place of `sklearn.linear_model.RidgeCV`.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
+        """Choose the penalty and fit the coefficients."""
+        scorer, scoring, splitting = self._routed(sample_weight, params)
+        data = inputs.read_data(self, X, sample_weight)
+        targets = inputs.read_targets(self, data.X, y)
+        Y, _ = validation.check_targets(targets, data.X.shape[0])
+        per_target = bool(self.alpha_per_target) and Y.shape[1] > 1
+        scoring = {**scoring, **self._weights_for(scorer, data)}
+        template = self._like_this(Ridge())
+        judge = Judge(template, X, targets, Y, _weights(data), scorer, per_target, scoring)
+        self._choose_and_fit(data, judge, splitting)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the targets, (n,) or (n, t)."""
+        return self._decision(X)
+
+    def to_sklearn(self) -> Any:
+        """A plain fitted `sklearn.linear_model.Ridge` with the same coefficients."""
+        return self._to_sklearn(linear_model.Ridge)
+
+
+class RidgeClassifierCV(ClassesAsTargets, CrossValidated):
+    """Ridge regression on classes, with its penalty chosen by cross-validation.
+
+    It takes the place of `sklearn.linear_model.RidgeClassifierCV`.
+    """
+
+    alpha_per_target = False
+
+    def __init__(
+        self,
+        alphas: Any = (0.1, 1.0, 10.0),
+        *,
+        fit_intercept: bool = True,
+        scoring: Any = None,
+        cv: Any = None,
+        class_weight: Any = None,
+        gcv_mode: str | None = None,
+        store_cv_results: bool = False,
+        solver: Any = "auto",
+        preconditioner: Any = "auto",
+        rank: Any = "auto",
+        tol: float = 1e-6,
+        max_passes: float | None = None,
+        max_seconds: float | None = None,
+        max_memory: float | None = None,
+        alpha_scale: str = "sum",
+        random_state: Any = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        max_iter: float | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.class_weight = class_weight
+        self.gcv_mode = gcv_mode
+        self.store_cv_results = store_cv_results
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.rank = rank
+        self.tol = tol
+        self.max_passes = max_passes
+        self.max_seconds = max_seconds
+        self.max_memory = max_memory
+        self.alpha_scale = alpha_scale
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.max_iter = max_iter
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
+        """Choose the penalty and fit the coefficients."""
+        scorer, scoring, splitting = self._routed(sample_weight, params)
+        data = inputs.read_data(self, X, sample_weight)
+        labels, Y = self._read_classes(data.X, y)
+        if self.class_weight is not None:
+            data = data.reweighted(compute_sample_weight(self.class_weight, labels))
+        scoring = {**scoring, **self._weights_for(scorer, data)}
+        template = self._like_this(RidgeClassifier())
+        template._label_binarizer, template.classes_ = self._label_binarizer, self.classes_
+        judge = ClassJudge(template, X, labels, Y, _weights(data), scorer, False, scoring)
+        self._choose_and_fit(data, judge, splitting)
+        return self
+
+    def to_sklearn(self) -> Any:
+        """A plain fitted `sklearn.linear_model.RidgeClassifier` with the same coefficients."""
+        plain = self._to_sklearn(linear_model.RidgeClassifier, class_weight=self.class_weight)
+        plain.classes_ = self.classes_
+        plain._label_binarizer = self._label_binarizer
+        return plain
+
+
+def _weights(data: inputs.Data) -> Array:
+    return np.ones(data.X.shape[0]) if data.weights is None else data.weights

@@ -1,0 +1,137 @@
+"""P = AᵀA + λI as a preconditioner: the factor of a few rows, and where the rows come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from sketchridge.certificate import Curvature
+from sketchridge.preconditioner.base import Array
+from sketchridge.preconditioner.factor import (
+    Factor,
+    FactorCurvature,
+    SketchedRows,
+    factorise,
+    usable_shift,
+)
+from sketchridge.problem import EPSILON, RidgeProblem
+
+
+class RowSource(Protocol):
+    """Where the rows A of a sketch come from: it can make them again from the same data."""
+
+    @property
+    def excess(self) -> float:
+        """The c with AᵀA ⪯ c·C."""
+
+    def image(self, problem: RidgeProblem, vector: Array) -> Array:
+        """A times a vector (d, 1), from the problem's data, (s, 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SketchedPreconditioner:
+    """P = AᵀA + μI, with what knows its data again."""
+
+    name: str
+    lam: float
+    factor: Factor
+    source: RowSource
+    rounding: float  # a bound of P's rounding error but for μ's part
+    least_curvature: float
+    fingerprint: bytes
+    probe: Array  # (s, 1) A times the vector of `probe_vector`
+    told: tuple[str, ...]
+    raised: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        problem: RidgeProblem,
+        rows: SketchedRows,
+        source: RowSource,
+        rounding: float,
+        least_curvature: float,
+        told: str,
+    ) -> SketchedPreconditioner:
+        """Factorise the rows for the problem's λ."""
+        factor, raised = factorise(rows, problem.lam)
+        return cls(
+            name,
+            problem.lam,
+            factor,
+            source,
+            rounding,
+            least_curvature,
+            problem.fingerprint,
+            rows.multiply(probe_vector(problem.d)),
+            (told,),
+            raised,
+        )
+
+    @property
+    def low_rank(self) -> bool:
+        """It is not."""
+        return False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the plan should tell of it."""
+        return self.told + self.raised
+
+    @property
+    def columns(self) -> int:
+        """The number d of columns that it is for."""
+        return self.factor.columns
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that the rows span."""
+        return self.factor.cholesky.side
+
+    def directions(self, problem: RidgeProblem) -> int:
+        """The rank, as a recipe gives it."""
+        return self.rank
+
+    def memory(self, problem: RidgeProblem) -> int:
+        """Nothing for its own λ; a factor more for another."""
+        return 0 if problem.given_lam == self.lam else 3 * self.rank**2
+
+    def apply(self, G: Array) -> Array:
+        """P⁻¹ G for G (d, t)."""
+        return self.factor.solve(G)
+
+    def curvature(self) -> Curvature:
+        """P itself, with the constant that bounds it by H."""
+        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.cholesky.mu
+        return FactorCurvature(self.factor, self.lam, self.source.excess, self.rounding + penalty)
+
+    def describes(self, problem: RidgeProblem) -> bool:
+        """Whether the rows of the sketch come from the problem's data."""
+        if self.fingerprint != problem.fingerprint:
+            return False
+        vector = probe_vector(problem.d)
+        difference = self.source.image(problem, vector) - self.probe
+        size = np.sqrt(self.source.excess * problem.raw_trace) * np.linalg.norm(vector)
+        return bool(np.linalg.norm(difference) <= 1e-10 * size)
+
+    def at(self, lam: float) -> SketchedPreconditioner:
+        """The same rows for another λ: one more factorisation."""
+        if lam == self.lam:
+            return self
+        cholesky = self.factor.cholesky
+        mu, raised = usable_shift(lam, cholesky.side, cholesky.size)
+        return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
+
+
+def probe_vector(d: int) -> Array:
+    """A vector (d, 1) whose image tells data apart."""
+    vector: Array = np.cos(np.arange(1.0, d + 1.0))[:, None]
+    return vector
+
+
+def expected_least(rows: int, d: int) -> float:
+    """λ_min(P^{-1/2} H P^{-1/2}) as of s random rows in d dimensions (Marchenko–Pastur)."""
+    return float(1.0 / (1.0 + np.sqrt(d / rows)) ** 2)

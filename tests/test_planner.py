@@ -1,0 +1,208 @@
+"""What "auto" takes, what it says of it, and when it changes its mind."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sketchridge import machine, solve
+from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
+from sketchridge.driver import make_problem
+from sketchridge.machine import Machine
+from sketchridge.planner import Pace, plan
+from tests.problems import with_spectrum
+
+FAST = Machine(2e10, 5e10, 1e11, 3e10, 1e9)
+# Arithmetic costs nothing beside reading, or the other way round.
+ARITHMETIC_IS_FREE = Machine(1e6, 1e16, 1e16, 1e16, 1e6)
+READING_IS_FREE = Machine(1e16, 1e6, 1e6, 1e6, 1e16)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """A machine of known speeds, in a folder of the test's own."""
+    monkeypatch.setenv("SKETCHRIDGE_CACHE", str(tmp_path))
+    machine.this_machine.cache_clear()
+    yield
+    machine.this_machine.cache_clear()
+
+
+def pretend(monkeypatch, speeds):
+    monkeypatch.setattr(machine, "measure", lambda: speeds)
+
+
+def problem_of(n, d, power, lam, seed=0, sparse=False):
+    rng = np.random.default_rng(seed)
+    X = with_spectrum(rng, n, d, np.arange(1.0, min(n, d) + 1) ** -power)
+    y = X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n)
+    if sparse:
+        X = sp.csr_matrix(np.where(np.abs(X) > np.quantile(np.abs(X), 0.9), X, 0.0))
+    return X, y, lam * float((X.multiply(X) if sparse else X**2).sum()) / n
+
+
+# The machine -------------------------------------------------------------------------------------
+
+
+def test_speeds_are_measured_once_and_read_from_the_file_after(monkeypatch):
+    calls = []
+    monkeypatch.setattr(machine, "measure", lambda: calls.append(1) or FAST)
+    assert machine.this_machine() == FAST
+    machine.this_machine.cache_clear()
+    assert machine.this_machine() == FAST
+    assert len(calls) == 1
+    assert json.loads(machine.cache_file().read_text())["flops"] == FAST.flops
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"flops": 1}', '{"flops": -1}', "\x00"])
+def test_a_broken_file_is_measured_anew(monkeypatch, content):
+    pretend(monkeypatch, FAST)
+    machine.cache_file().write_text(content)
+    assert machine.this_machine() == FAST
+    assert json.loads(machine.cache_file().read_text())["bandwidth"] == FAST.bandwidth
+
+
+def test_where_nothing_can_be_written_it_is_measured_all_the_same(monkeypatch, tmp_path):
+    pretend(monkeypatch, FAST)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SKETCHRIDGE_CACHE", str(tmp_path / "file" / "folder"))
+    assert machine.this_machine() == FAST
+
+
+def test_measuring_takes_positive_finite_speeds():
+    speeds = machine.measure()
+    assert all(np.isfinite(v) and v > 0 for v in vars(speeds).values())
+
+
+# What is taken -----------------------------------------------------------------------------------
+
+
+def test_small_problems_are_factorised_without_planning_or_the_compiler(tmp_path):
+    script = (
+        "import sys, numpy as np; from sketchridge import solve; "
+        "X = np.random.default_rng(0).standard_normal((200, 10)); s = solve(X, X[:, 0], 1e-3); "
+        "print(s.plan.solver, 'numba' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["direct", "False"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_when_arithmetic_is_free_everything_is_factorised():
+    X, y, lam = problem_of(1500, 1000, 0.5, 1e-6)
+    choice = plan(
+        make_problem(X, y, lam)[0], 1e-6, None, np.random.default_rng(0), ARITHMETIC_IS_FREE
+    )
+    assert choice.solver.name == "direct" and choice.fallback is None
+
+
+def test_when_reading_is_free_nothing_is_factorised():
+    X, y, lam = problem_of(1500, 1000, 2.0, 1e-6)
+    choice = plan(make_problem(X, y, lam)[0], 1e-6, None, np.random.default_rng(0), READING_IS_FREE)
+    assert choice.solver.name == "cg" and choice.fallback is not None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_plan_tells_what_was_weighed_and_the_answer_is_right(monkeypatch, sparse):
+    pretend(monkeypatch, READING_IS_FREE)
+    X, y, lam = problem_of(1500, 1000, 1.0, 1e-4, sparse=sparse)
+    solution = solve(X, y, lam, tol=1e-8, random_state=0)
+    assert solution.converged
+    truth = solve(X, y, lam, solver="direct", tol=1e-12)
+    assert 0 <= (solution.objective - truth.objective) / np.mean(y**2) * 2 <= 1e-8
+    seconds = [forecast.seconds for forecast in solution.plan.forecasts]
+    assert len(seconds) >= 3 and seconds == sorted(seconds)
+    assert "expected" in str(solution.plan) and "direct" in str(solution.plan)
+    again = solve(X, y, lam, tol=1e-8, random_state=0)
+    assert np.array_equal(solution.coef, again.coef)
+
+
+def test_a_plan_never_exceeds_the_memory_and_says_when_nothing_fits(monkeypatch):
+    pretend(monkeypatch, ARITHMETIC_IS_FREE)
+    X, y, lam = problem_of(1500, 1000, 2.0, 1e-3)
+    roomy = solve(X, y, lam, random_state=0)
+    assert roomy.plan.solver == "direct"
+    tight = solve(X, y, lam, random_state=0, max_memory=4e6)
+    assert tight.converged and tight.plan.solver == "cg"
+    assert all(forecast.memory <= 4e6 for forecast in tight.plan.forecasts)
+    with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too little for any"):
+        solve(X, y, lam, max_memory=1000)
+
+
+def test_a_plan_that_turns_out_slow_is_changed_and_the_work_is_kept(monkeypatch):
+    """A prediction that is far too rosy: the direct solve is soon the better choice."""
+    monkeypatch.setattr(SpectrumGuess, "cg_iterations", lambda *arguments: 5.0)
+    speeds = Machine(5e8, 2e9, 2e9, 2e8, 1e9)
+    pretend(monkeypatch, speeds)
+    X, y, lam = problem_of(1300, 1000, 0.6, 1e-9)
+    solution = solve(X, y, lam, tol=1e-6, random_state=0)
+    assert solution.converged
+    assert any("the plan changed to" in note for note in solution.plan.notes)
+    assert solution.plan.solver == "direct" or solution.plan.preconditioner == "row_sampling"
+    assert any(not record.certified for record in solution.history)  # the first plan's
+    again = solve(X, y, lam, tol=1e-6, random_state=0)
+    assert np.array_equal(solution.coef, again.coef)
+
+
+# What is expected --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 4.0])
+def test_a_guessed_spectrum_goes_on_as_the_law_that_it_began_with(power):
+    values = np.arange(1.0, 2001.0) ** -power
+    guess = SpectrumGuess(values[:30], float(values[30:].sum()), 2000)
+    assert guess.exponent == pytest.approx(power, rel=0.05)
+    assert guess.at(300) == pytest.approx(values[299], rel=0.25)
+    assert np.all(np.diff(guess.tail) <= 0)
+
+
+def test_more_rank_and_more_penalty_never_need_more_iterations():
+    values = np.arange(1.0, 2001.0) ** -3.0
+    guess = SpectrumGuess(values[:30], float(values[30:].sum()), 2000)
+    by_rank = [guess.cg_iterations(rank, 1e-8, 1e-6) for rank in (0, 30, 100, 400)]
+    by_lam = [guess.cg_iterations(30, lam, 1e-6) for lam in (1e-10, 1e-8, 1e-6, 1e-3)]
+    assert by_rank == sorted(by_rank, reverse=True)
+    assert by_lam == sorted(by_lam, reverse=True)
+
+
+@pytest.mark.parametrize("share", [2, 4])
+def test_sampled_rows_take_about_the_iterations_that_are_expected(share):
+    rng = np.random.default_rng(3)
+    d = 60
+    X = rng.standard_normal((4000, d)) * np.arange(1.0, d + 1) ** -1.0
+    y = X @ rng.standard_normal(d) + rng.standard_normal(4000)
+    from sketchridge import RowSampling
+
+    solution = solve(
+        X,
+        y,
+        1e-6,
+        solver="cg",
+        preconditioner=RowSampling(rows=share * d),
+        tol=1e-8,
+        random_state=0,
+    )
+    expected = sampled_iterations(share * d, d, 1e-8)
+    assert expected / 3 <= solution.passes <= 2 * expected + 5
+
+
+def test_costs_grow_with_the_work():
+    X, y, lam = problem_of(300, 200, 1.0, 1e-3)
+    costs = Costs.of(make_problem(X, y, lam)[0], FAST)
+    assert costs.nystrom(10) < costs.nystrom(100)
+    assert costs.sampled_rows(100) < costs.sampled_rows(200)
+    assert costs.cg_iteration(0) < costs.cg_iteration(50) < costs.factored_iteration(10_000)
+
+
+def test_the_pace_tells_the_passes_that_remain():
+    pace = Pace()
+    for passes in range(0, 41, 2):
+        remaining = pace.remaining(passes, 10.0 ** (-passes / 10), 1e-10)
+    assert remaining == pytest.approx(60, rel=0.01)
+    assert pace.remaining(50, 1e-11, 1e-10) == 0.0
+    stuck = Pace()
+    for passes in range(0, 41, 2):
+        remaining = stuck.remaining(passes, 1e-3, 1e-10)
+    assert remaining == np.inf

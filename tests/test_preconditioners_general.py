@@ -1,0 +1,570 @@
+"""Preconditioners that are not low rank plus identity, against dense matrices and exact truth."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, solve
+from sketchridge.certificate import certified_gap
+from sketchridge.preconditioner import base
+from sketchridge.preconditioner.diagonal import Columns
+from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
+from sketchridge.preconditioner.factor import SketchedRows, factorise
+from sketchridge.preconditioner.row_sampling import leverage
+from sketchridge.threads import single_threaded_blas
+from tests import literal
+from tests.exact import degrees_of_freedom
+from tests.problems import centred, dense_of, make, sparse_rows, with_spectrum
+from tests.test_certificate import FAMILIES, Audit, Case, points, random_rank
+
+LAM = 1e-2
+SHAPES = {"tall": (60, 14), "wide": (16, 40)}
+KINDS = ["C", "F", "float32", "csr", "csr float32"]
+SCALED = [Nystrom(6, scaling=1), Lanczos(4, scaling=0.5), Lanczos(3, keep="all", scaling=1)]
+SAMPLED = [
+    RowSampling(),
+    RowSampling(rows=5),
+    RowSampling(method="leverage"),
+    Embedding(),
+    Embedding(rows=9),
+    Embedding(kind="countsketch"),
+]
+SPECS = [Diagonal(), Diagonal(0.5), Diagonal(0), *SCALED, *SAMPLED]
+every_kind = pytest.mark.parametrize("kind", KINDS)
+every_shape = pytest.mark.parametrize("shape", SHAPES)
+every_variant = pytest.mark.parametrize("intercept", [False, True])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On problems this small the threads of BLAS only wait for one another."""
+    with single_threaded_blas():
+        yield
+
+
+def matrix(kind, shape, seed=0):
+    """Rows and columns of different size, not centred; a zero row, a zero column, duplicates."""
+    rng = np.random.default_rng(seed)
+    n, d = SHAPES[shape]
+    if "csr" in kind:
+        X = sparse_rows(rng, n, d, 0.4).toarray()
+    else:
+        X = (rng.standard_normal((n, d)) + 0.5) * 10.0 ** rng.uniform(-1.5, 0.5, d)
+    X[2], X[:, 3] = 0.0, 0.0
+    X[4], X[:, 6] = X[5], X[:, 7]
+    if "float32" in kind:
+        X = X.astype(np.float32)
+    if "csr" in kind:
+        return sparse.csr_array(X)
+    return np.asarray(X, order="F" if kind == "F" else "C")
+
+
+def problem_of(kind, shape, intercept, lam=LAM):
+    X = matrix(kind, shape)
+    rng = np.random.default_rng(1)
+    weights = rng.uniform(0.2, 3.0, X.shape[0])
+    weights[8] = 0.0
+    return make(X, rng.standard_normal(X.shape[0]), lam, weights, intercept)
+
+
+def dense_parts(problem):
+    """The centred rows (n, d) and C, dense."""
+    rows = dense_of(problem.X)
+    if problem.fit_intercept:
+        rows, _ = centred(rows, np.zeros(problem.n), problem.weights)
+    return rows, literal.correlation(rows, problem.weights)
+
+
+def build(spec, problem, seed=0):
+    return spec.build(problem, np.random.default_rng(seed))
+
+
+def inverse_of(preconditioner):
+    return preconditioner.apply(np.eye(preconditioner.columns))
+
+
+def assert_inverse(preconditioner, P):
+    expected = np.linalg.inv(P)
+    scale = np.linalg.norm(expected, 2)
+    assert np.linalg.norm(inverse_of(preconditioner) - expected, 2) <= 1e-9 * scale
+
+
+# -- P⁻¹ as a dense matrix ---------------------------------------------------------------------
+
+
+@every_kind
+@every_shape
+@every_variant
+@pytest.mark.parametrize("exponent", [0, 0.5, 1])
+def test_the_diagonal_is_that_of_C(kind, shape, intercept, exponent):
+    problem = problem_of(kind, shape, intercept)
+    _, C = dense_parts(problem)
+    preconditioner = build(Diagonal(exponent), problem)
+    assert_inverse(preconditioner, np.diag((np.diag(C) + LAM) ** exponent))
+    raw = problem.weights @ dense_of(problem.X).astype(float) ** 2
+    np.testing.assert_allclose(Columns.of(problem).raw, raw, rtol=1e-12)
+
+
+def test_a_constant_column_of_sparse_data_has_no_variance():
+    X = sparse.csr_array(np.column_stack([np.full(50, 1e3 / 3), np.arange(50.0)]))
+    problem = make(X, np.ones(50), LAM, fit_intercept=True)
+    assert 0 <= Columns.of(problem).centred[0] <= 1e-9
+
+
+def test_the_blocks_of_a_long_matrix_are_summed(monkeypatch):
+    monkeypatch.setattr("sketchridge.preconditioner.diagonal.BLOCK_BYTES", 1000)
+    for kind in KINDS:
+        problem = problem_of(kind, "tall", True)
+        np.testing.assert_allclose(
+            Columns.of(problem).centred, np.diag(dense_parts(problem)[1]), rtol=1e-10, atol=1e-15
+        )
+
+
+@every_kind
+@every_shape
+@every_variant
+@pytest.mark.parametrize("spec", SCALED, ids=str)
+def test_a_scaled_sketch_is_condsketch_in_scaled_columns(kind, shape, intercept, spec):
+    problem = problem_of(kind, shape, intercept)
+    _, C = dense_parts(problem)
+    preconditioner = build(spec, problem)
+    scale = (np.diag(C) + LAM) ** spec.scaling
+    spectrum, roots = preconditioner.spectrum, np.diag(np.sqrt(scale))
+    # The sketch is of C̃: its Ritz or Nyström values are below C̃'s own, and not far at the top.
+    eigenvalues = np.linalg.eigvalsh(C / np.sqrt(np.outer(scale, scale)))[::-1]
+    assert np.all(spectrum.values <= eigenvalues[: spectrum.values.size] * (1 + 1e-9) + 1e-12)
+    assert spectrum.values[0] >= 0.5 * eigenvalues[0]
+    sketch, _, _ = literal.preconditioner_matrices(spectrum.basis, spectrum.values, 0.0)
+    assert_inverse(preconditioner, roots @ sketch @ roots + LAM * np.eye(problem.d))
+
+
+@every_shape
+@pytest.mark.parametrize("scaling", [0.5, 1])
+def test_a_scaled_sketch_of_every_direction_is_H(shape, scaling):
+    problem = problem_of("C", shape, True)
+    _, C = dense_parts(problem)
+    spec = Lanczos(min(SHAPES[shape]), blocks=2, scaling=scaling)
+    assert_inverse(build(spec, problem), C + LAM * np.eye(problem.d))
+
+
+@every_kind
+@every_shape
+@every_variant
+@pytest.mark.parametrize("count", ["auto", 5, 11])
+def test_uniform_sampling_takes_rows_as_they_are(kind, shape, intercept, count):
+    problem = problem_of(kind, shape, intercept)
+    rows, C = dense_parts(problem)
+    preconditioner = build(RowSampling(rows=count), problem)
+    sample = preconditioner.source.indices
+    n, d = SHAPES[shape]
+    assert sample.size == (min(2 * d, n // 2) if count == "auto" else count)
+    assert np.all(np.diff(sample) > 0) and 8 not in sample
+    part = rows[sample].T @ np.diag(problem.weights[sample]) @ rows[sample]
+    assert_inverse(preconditioner, part + LAM * np.eye(d))
+    assert np.linalg.eigvalsh(C - part)[0] >= -1e-12 * np.linalg.norm(C, 2)
+
+
+def test_every_row_makes_H():
+    for kind in KINDS:
+        for shape in SHAPES:
+            problem = problem_of(kind, shape, True)
+            H = dense_parts(problem)[1] + LAM * np.eye(problem.d)
+            for spec in (RowSampling(rows=problem.n), Embedding(rows=problem.n)):
+                assert_inverse(build(spec, problem), H)
+
+
+@every_kind
+@every_shape
+@every_variant
+@pytest.mark.parametrize("count", ["auto", 9])
+@pytest.mark.parametrize("sketch", THROWS)
+def test_an_embedding_is_S_times_the_rows(kind, shape, intercept, count, sketch):
+    problem = problem_of(kind, shape, intercept)
+    rows, C = dense_parts(problem)
+    preconditioner = build(Embedding(count, sketch), problem)
+    S = preconditioner.source.matrix().toarray()
+    A = S @ (np.sqrt(problem.weights)[:, None] * rows)
+    assert_inverse(preconditioner, A.T @ A + LAM * np.eye(problem.d))
+    excess = preconditioner.source.excess
+    assert np.linalg.eigvalsh(excess * C - A.T @ A)[0] >= -1e-12 * excess * np.linalg.norm(C, 2)
+
+
+@pytest.mark.parametrize("sketch", THROWS)
+@pytest.mark.parametrize(("count", "n"), [(1, 30), (3, 30), (7, 30), (8, 31), (40, 500)])
+def test_an_embedding_throws_every_row_into_even_buckets(sketch, count, n):
+    embedding = RowEmbedding.draw(sketch, count, n, np.random.default_rng(0))
+    S = embedding.matrix().toarray()
+    throws = min(THROWS[sketch], count)
+    assert S.shape == (count, n)
+    assert np.all(np.count_nonzero(S, axis=0) == throws)
+    np.testing.assert_allclose(np.abs(S[S != 0]), 1 / np.sqrt(throws))
+    sizes = np.count_nonzero(S, axis=1)
+    assert sizes.max() <= embedding.fullest and sizes.min() >= 1
+    assert np.linalg.norm(S, 2) ** 2 <= embedding.excess * (1 + 1e-12)
+    assert np.array_equal(embedding.matrix().toarray(), S)  # made again from its seed
+
+
+@pytest.mark.parametrize("spec", [RowSampling(40, "leverage"), Embedding(40)], ids=str)
+def test_the_sketched_gram_matrix_is_C_on_average(spec):
+    problem = problem_of("C", "tall", True)
+    _, C = dense_parts(problem)
+    rng = np.random.default_rng(0)
+    total = np.zeros_like(C)
+    for _ in range(300):
+        P = np.linalg.inv(inverse_of(spec.build(problem, rng)))
+        total += P - LAM * np.eye(problem.d)
+    assert np.linalg.norm(total / 300 - C, 2) <= 0.1 * np.linalg.norm(C, 2)
+
+
+@every_variant
+def test_leverage_probabilities_follow_the_ridge_leverage_scores(intercept):
+    problem = problem_of("C", "tall", intercept)
+    rows, C = dense_parts(problem)
+    H = C + LAM * np.eye(problem.d)
+    scores = problem.weights * np.einsum("ij,ij->i", rows @ np.linalg.inv(H), rows)
+    uniform = (problem.weights > 0) / np.count_nonzero(problem.weights)
+    expected = 0.9 * scores / scores.sum() + 0.1 * uniform
+    found = leverage(problem, np.random.default_rng(0))  # its sketch holds every direction
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-15)
+
+
+def test_leverage_finds_the_rows_that_matter():
+    rng = np.random.default_rng(0)
+    X = np.vstack([100 * np.eye(10), rng.standard_normal((2000, 10)) * 1e-3])
+    problem = make(X, np.zeros(2010), 1e-6)
+    sample = build(RowSampling(60, "leverage"), problem).source.indices
+    assert set(range(10)) <= set(sample.tolist())
+
+
+# -- conditioning ------------------------------------------------------------------------------
+
+
+def condition(problem, preconditioner):
+    H = dense_parts(problem)[1] + problem.lam * np.eye(problem.d)
+    values = np.abs(np.linalg.eigvals(inverse_of(preconditioner) @ H))
+    return values.max() / values.min()
+
+
+@pytest.mark.parametrize("spec", SAMPLED[:1] + SAMPLED[2:4], ids=str)
+def test_sketched_rows_condition_what_no_low_rank_can(spec):
+    """A spectrum that does not decay, in columns of very different size."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 40)) @ np.diag(10.0 ** rng.uniform(-3, 0, 40))
+    problem = make(X, np.zeros(2000), 1e-9)
+    assert condition(problem, build(spec, problem)) <= 60
+    assert condition(problem, build(Nystrom(10), problem)) >= 1e3
+
+
+def test_a_row_thrown_once_may_hide_another_and_thrown_often_may_not():
+    rng = np.random.default_rng(0)
+    X = np.vstack([30 * np.eye(60), 1e-3 * rng.standard_normal((3000, 60))])
+    problem = make(X, np.zeros(len(X)), 1e-8)
+    assert condition(problem, build(Embedding(kind="sparse_sign"), problem)) <= 200
+    assert condition(problem, build(Embedding(kind="countsketch"), problem)) >= 1e4
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@every_shape
+def test_the_least_curvature_is_about_the_smallest_eigenvalue_or_below(spec, shape):
+    problem = problem_of("C", shape, True)
+    H = dense_parts(problem)[1] + LAM * np.eye(problem.d)
+    preconditioner = build(spec, problem)
+    smallest = np.linalg.eigvals(inverse_of(preconditioner) @ H).real.min()
+    assert 0 < preconditioner.least_curvature <= 1.5 * smallest
+
+
+# -- many λ, many problems ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spec", [Diagonal(), Diagonal(0.5), *SAMPLED], ids=str)
+@every_shape
+def test_moving_to_another_lambda_is_building_there(spec, shape):
+    first = build(spec, problem_of("csr", shape, True))
+    for lam in (1e-5, 10.0):
+        # Leverage scores depend on λ: the rows are those of the first.
+        moved = first.at(lam)
+        P = np.linalg.inv(inverse_of(first)) + (lam - LAM) * np.eye(first.columns)
+        if isinstance(spec, Diagonal):
+            P = np.linalg.inv(inverse_of(build(spec, problem_of("csr", shape, True, lam))))
+        np.testing.assert_allclose(np.linalg.inv(inverse_of(moved)), P, rtol=1e-6, atol=1e-9)
+        assert moved.lam == lam and first.lam == LAM
+        np.testing.assert_allclose(inverse_of(moved.at(LAM)), inverse_of(first), rtol=1e-12)
+
+
+@pytest.mark.parametrize("spec", SCALED, ids=str)
+def test_a_scaled_sketch_keeps_its_scaling_at_another_lambda(spec):
+    problem = problem_of("C", "tall", True)
+    first = build(spec, problem)
+    scale = (np.diag(dense_parts(problem)[1]) + LAM) ** spec.scaling
+    for lam in (1e-5, 10.0):
+        spectrum, roots = first.spectrum, np.diag(np.sqrt(scale))
+        sketch, _, _ = literal.preconditioner_matrices(spectrum.basis, spectrum.values, 0.0)
+        assert_inverse(first.at(lam), roots @ sketch @ roots + lam * np.eye(problem.d))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("kind", ["C", "csr"])
+@every_variant
+def test_it_knows_its_data_again(spec, kind, intercept):
+    preconditioner = build(spec, problem_of(kind, "tall", intercept))
+    assert preconditioner.describes(problem_of(kind, "tall", intercept))
+    other = problem_of(kind, "tall", intercept)
+    other.X = other.X.copy()
+    other.X[10, 0] += 1e-3
+    assert not preconditioner.describes(make(other.X, np.ones(60), LAM, other.weights, intercept))
+    assert not preconditioner.describes(problem_of(kind, "tall", not intercept))
+
+
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+def test_permuted_columns_are_other_data(spec):
+    """They leave the norms of the rows as they are."""
+    problem = problem_of("C", "tall", False)
+    X = np.ascontiguousarray(problem.X[:, ::-1])
+    assert not build(spec, problem).describes(make(X, np.ones(60), LAM, problem.weights))
+
+
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+@pytest.mark.parametrize("solver", ["cg", "agd"])
+def test_one_sketch_serves_many_solves_and_is_not_relied_on_for_others(spec, solver):
+    X, rng = matrix("C", "tall"), np.random.default_rng(0)
+    y = rng.standard_normal(60)
+    first = solve(X, y, 0.1, solver, spec, random_state=0)
+    again = solve(X, 2 * y, 0.2, solver, first.preconditioner, random_state=0)
+    assert again.converged and again.preconditioner.lam == 0.2
+    assert not any("other data" in note for note in again.plan.notes)
+    foreign = solve(X[::-1].copy(), y, 0.1, solver, first.preconditioner, random_state=0)
+    assert foreign.converged
+    assert any("other data" in note for note in foreign.plan.notes)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_the_same_seed_gives_the_same_preconditioner(spec):
+    problem = problem_of("csr", "tall", True)
+    a, b, c = (inverse_of(build(spec, problem, seed)) for seed in (3, 3, 4))
+    assert np.array_equal(a, b)
+    assert spec not in SAMPLED or not np.allclose(a, c, rtol=1e-3)
+
+
+# -- passes, memory, refusals ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "passes"),
+    [
+        (Diagonal(), 1),
+        (RowSampling(rows=15), 15 / 60),
+        (Embedding(), 1),
+        (Nystrom(3, scaling=1), 2),
+        (Lanczos(3, blocks=2, scaling=1), 4),
+    ],
+    ids=str,
+)
+def test_passes_are_counted(spec, passes):
+    problem = problem_of("C", "tall", False)
+    assert problem.raw_trace > 0  # read, as the driver has read it
+    before = problem.passes
+    build(spec, problem)
+    assert problem.passes - before == pytest.approx(passes)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        Diagonal(),
+        Nystrom(30, scaling=1),
+        Lanczos(20, scaling=1),
+        RowSampling(),
+        RowSampling(method="leverage"),
+        Embedding(),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(3000, 200), (300, 1500)])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_memory_is_predicted(spec, shape, kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape)
+    X = sparse.random_array(shape, density=0.1, rng=rng, format="csr") if kind == "csr" else X
+    problem = make(X, np.ones(shape[0]), LAM)
+    assert problem.raw_trace > 0
+    predicted = 8 * spec.memory(problem)
+    build(spec, problem)  # what is loaded and compiled at first is not meant
+    tracemalloc.start()
+    build(spec, problem)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    few_vectors = 8 * 10 * sum(shape)
+    assert peak <= 1.1 * predicted + few_vectors, f"{peak / predicted:.2f} of the prediction"
+
+
+@pytest.mark.parametrize(
+    ("make_spec", "error", "said"),
+    [
+        (lambda: Diagonal(exponent=2), ValueError, "exponent=2"),
+        (lambda: Diagonal(exponent=-1), ValueError, "exponent=-1"),
+        (lambda: Diagonal(exponent="x"), TypeError, "exponent='x'"),
+        (lambda: Nystrom(scaling=1.5), ValueError, "scaling=1.5"),
+        (lambda: Lanczos(scaling=None), TypeError, "scaling=None"),
+        (lambda: RowSampling(rows=0), ValueError, "rows=0"),
+        (lambda: RowSampling(rows="all"), TypeError, "rows='all'"),
+        (lambda: RowSampling(method="best"), ValueError, "method='best'"),
+        (lambda: Embedding(rows=True), TypeError, "rows=True"),
+        (lambda: Embedding(kind="gauss"), ValueError, "kind='gauss'"),
+    ],
+)
+def test_parameters_without_meaning_are_refused_by_name(make_spec, error, said):
+    with pytest.raises(error, match=said):
+        make_spec()
+
+
+@pytest.mark.parametrize("spec", [RowSampling(rows=61), Embedding(rows=61)], ids=str)
+def test_more_rows_than_there_are_are_refused(spec):
+    with pytest.raises(ValueError, match=r"rows=61 .*X has 60"):
+        solve(matrix("C", "tall"), np.ones(60), LAM, "cg", spec)
+
+
+@pytest.mark.parametrize("spec", [RowSampling(), Embedding()], ids=lambda spec: spec.name)
+def test_a_factor_that_memory_cannot_hold_is_refused_in_numbers(spec, monkeypatch):
+    monkeypatch.setattr(base, "machine_memory", lambda: 1000.0)
+    with pytest.raises(ValueError, match=r"14 × 14 matrix.*rows=7 or fewer, or use 'nystrom'"):
+        solve(matrix("C", "tall"), np.ones(60), LAM, "cg", spec)
+    fewer = solve(matrix("C", "tall"), np.ones(60), LAM, "cg", type(spec)(rows=7))
+    assert fewer.converged
+
+
+def test_the_machine_tells_its_memory():
+    assert base.machine_memory() > 1e8
+
+
+# -- the certificate ---------------------------------------------------------------------------
+
+
+def random_specs(case, rng):
+    """Every form of certificate that is not low rank plus identity."""
+    count = int(rng.integers(1, case.X.shape[0], endpoint=True))
+    rank, scaling = random_rank(case, rng), float(rng.choice([0.5, 1.0]))
+    return {
+        "uniform": RowSampling(count),
+        "leverage": RowSampling(count, "leverage"),
+        "sparse sign": Embedding(count),
+        "countsketch": Embedding(count, "countsketch"),
+        "scaled nystrom": Nystrom(rank, scaling=scaling),
+        "scaled lanczos": Lanczos(rank, blocks=2, scaling=scaling),
+    }
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_certified_gap_is_never_below_the_true_gap(family):
+    rng = np.random.default_rng(list(FAMILIES).index(family) + 100)
+    audit = Audit()
+    for _ in range(40):
+        case = Case.draw(family, rng)
+        problem, exact = case.problem(), case.exact()
+        forms = {name: spec.build(problem, rng) for name, spec in random_specs(case, rng).items()}
+        other = case.lam * 10.0 ** rng.uniform(-3, 3)
+        forms |= {f"{n} moved": forms[n].at(other).at(case.lam) for n in ("uniform", "sparse sign")}
+        for point, W in points(exact, rng):
+            evaluation = problem.evaluate(W)
+            truth = exact.gap(W, problem.intercept(W))
+            for form, built in forms.items():
+                certified = certified_gap(problem, built.curvature(), evaluation)
+                audit.check(case, form, point, certified, truth)
+    assert min(audit.checks.values()) >= 120
+    audit.verdict()
+
+
+@pytest.mark.parametrize("method", ["cg", "gd", "agd", "sketch_and_solve"])
+def test_the_gap_of_a_solution_is_never_below_the_true_gap(method):
+    rng = np.random.default_rng(7)
+    audit = Audit()
+    for seed in range(120):
+        case = Case.draw(rng.choice(list(FAMILIES)), rng)
+        specs = {**random_specs(case, rng), "diagonal": Diagonal()}
+        name = rng.choice(list(specs)) if method != "sketch_and_solve" else "none"
+        solution = case.solve(
+            solver=method,
+            preconditioner=specs.get(name, "none"),
+            tol=10.0 ** rng.uniform(-15, -1),
+            max_passes=50,
+            random_state=seed,
+        )
+        truth = case.exact().gap(solution.coef.T, solution.intercept)
+        audit.check(case, name, solution.status.name, solution.gap, truth)
+    audit.verdict()
+
+
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+@every_shape
+def test_what_a_certificate_rests_on_is_below_H(spec, shape):
+    """c·gᵀP⁻¹g ≥ gᵀH⁻¹g for every g: in double precision, on larger problems than the exact."""
+    problem = problem_of("csr", shape, True)
+    H = dense_parts(problem)[1] + LAM * np.eye(problem.d)
+    curvature = build(spec, problem).curvature()
+    G = np.random.default_rng(0).standard_normal((problem.d, 50))
+    truth = np.sum(G * np.linalg.solve(H, G), axis=0)
+    assert np.all(curvature.constant * curvature.energy(G) >= truth * (1 - 1e-9))
+
+
+def test_the_certificate_of_sampled_rows_is_tight_where_rows_are_alike():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 30)) * 10.0 ** rng.uniform(-2, 0, 30)
+    y = rng.standard_normal(4000)
+    truth = literal.ridge_solution(X, y, 1e-8)
+    H = literal.correlation(X) + 1e-8 * np.eye(30)
+    for spec, most in [(RowSampling(1000), 8), (Embedding(1000), 30)]:
+        solution = solve(X, y, 1e-8, "cg", spec, tol=1e-6, random_state=0)
+        excess = 0.5 * (solution.coef - truth) @ H @ (solution.coef - truth)
+        assert 1 <= solution.gap / excess <= most
+
+
+def test_a_lambda_below_the_accuracy_of_float64_is_raised_in_P_and_said_so():
+    rng = np.random.default_rng(0)
+    X, y = with_spectrum(rng, 40, 6, np.logspace(0, -6, 6)), rng.standard_normal(40)
+    case = Case(X, y[:, None], 1e-17, None, False)
+    for spec in (RowSampling(30), Embedding(30), RowSampling(3), Embedding(3)):
+        solution = case.solve(solver="cg", preconditioner=spec, random_state=0, max_passes=100)
+        assert any("raised from 1e-17" in note for note in solution.plan.notes)
+        truth = case.exact().gap(solution.coef.T, solution.intercept)
+        assert solution.gap >= truth
+
+
+def test_the_degrees_of_freedom_are_bounded():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 5)) * 10.0 ** rng.uniform(-2, 0, 5), rng.standard_normal(12)
+    for lam in 10.0 ** np.arange(-6.0, 2.0):
+        expected = degrees_of_freedom(X, lam, fit_intercept=True)
+        for spec in [*SAMPLED[1:4], Embedding(3), Embedding(kind="countsketch"), Diagonal()]:
+            settings = {"fit_intercept": True, "random_state": 0, "tol": 0.1}
+            solution = solve(X, y, lam, "cg", spec, **settings)
+            low, high = solution.degrees_of_freedom_bounds
+            assert low <= expected * (1 + 1e-9) and expected <= high * (1 + 1e-9)
+
+
+# -- the factor --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(9, 4), (4, 9)])
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_sketched_rows_multiply_as_their_dense_matrix(shape, sparse_rows):
+    rng = np.random.default_rng(0)
+    B, mean, shift = rng.standard_normal(shape), rng.standard_normal(shape[1]), np.arange(shape[0])
+    A = B - np.outer(shift, mean)
+    given = sparse.csr_array(B) if sparse_rows else B.copy()
+    rows = SketchedRows.of(given, mean, shift.astype(float))
+    V, R = rng.standard_normal((shape[1], 2)), rng.standard_normal((shape[0], 2))
+    np.testing.assert_allclose(rows.multiply(V), A @ V, atol=1e-12)
+    np.testing.assert_allclose(rows.adjoint(R), A.T @ R, atol=1e-12)
+    np.testing.assert_allclose(rows.gram(), A.T @ A, atol=1e-11)
+    np.testing.assert_allclose(rows.outer(), A @ A.T, atol=1e-11)
+    factor, notes = factorise(rows, 0.5)
+    P = A.T @ A + 0.5 * np.eye(shape[1])
+    np.testing.assert_allclose(factor.solve(V), np.linalg.solve(P, V), atol=1e-12)
+    energy = np.sum(V * np.linalg.solve(P, V), axis=0)
+    np.testing.assert_allclose(factor.energy(V), energy, rtol=1e-9)
+    np.testing.assert_allclose(
+        factor.cholesky.inverse_trace,
+        np.trace(np.linalg.inv((A.T @ A if shape[0] > 4 else A @ A.T) + 0.5 * np.eye(4))),
+    )
+    assert notes == ()
