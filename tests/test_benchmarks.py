@@ -239,6 +239,12 @@ def test_the_profile_is_relative_to_the_best_solver():
     assert board.performance_profile(runs, 1e-6) == {"a": [1.0, math.inf], "b": [3.0, 1.0]}
 
 
+def test_a_small_fit_is_measured_against_scikit_learns():
+    small = {"sketchridge": 3e-3, "sklearn": 1e-3, "rows": 200, "columns": 10, "repeats": 9}
+    text = board.small_section({**small, "numba": False})
+    assert "| sketchridge | 3000 µs | 3 × | MISSED |" in text and "not imported: ok" in text
+
+
 def test_every_problem_and_solver_is_in_the_full_tables():
     text = board.everything([run("glum", 1.0, 1e-7), run("himalaya", 2.0, 1e-3, problem=HARD)])
     assert "## MNIST 4v7, λ = 1e-8" in text

@@ -17,11 +17,11 @@ class CertifiedSolver(RidgeSolver):
         return self.levels[0]
 
     def next_setting(self, trials, seconds_left):
-        """The next level, if this one was reached and there is time left."""
+        """The next level, if this one was reached in time."""
         done = len(trials)
         if done == len(self.levels) or not trials[-1].reaches(self.levels[done - 1]):
             return None
-        return self.levels[done] if seconds_left > trials[-1].seconds else None
+        return self.levels[done] if seconds_left > 0 else None
 
     def warm_up(self):
         # On the problem itself, for other sizes compile other kernels.

@@ -82,14 +82,14 @@ class RidgeSolver(BaseSolver):
         """Bring the data into the form that the library takes; this is not timed."""
         return X, y
 
-    def operations(self, n, d):
-        """About how many arithmetic operations come before the first answer, on dense data."""
+    def operations(self, n, d, nonzeros):
+        """About how many arithmetic operations come before the first answer."""
         return 0.0
 
     def skip(self, X, y, lam):
         if sparse.issparse(X) and not self.takes_sparse:
             return True, "it takes no sparse data"
-        operations = self.operations(*X.shape)
+        operations = self.operations(*X.shape, X.nnz if sparse.issparse(X) else X.size)
         if operations > MOST_OPERATIONS:
             return True, f"about {operations:.0e} operations come before its first answer"
         return False, None
