@@ -6,7 +6,7 @@ BIN   := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format coverage bench-kernels errata clean
+.PHONY: help install demo test lint format coverage bench-kernels reproduce errata clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ coverage: $(STAMP) ## which lines the fast tests reach (compiled kernels show on
 
 bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios in one run
 	@$(BIN)/python benchmarks/kernels.py
+
+reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; data from SKETCHRIDGE_DATA)
+	@$(BIN)/sketchridge reproduce --out docs
 
 errata: $(STAMP) ## check every correction of the paper numerically
 	@$(BIN)/python -m pytest -q tests/test_errata.py

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
+from matplotlib import pyplot
 
 FIGURES = Path(__file__).parent.parent / "docs" / "figures"
 # Okabe and Ito's: distinguishable in print, in grey and by most colour-blind readers.

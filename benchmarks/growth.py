@@ -64,9 +64,7 @@ def average_condition(d, condition):
 
 def passes(problem, solver, seed=0):
     X, y, lam = problem
-    solution = solve(
-        X, y, lam, solver, "none", tol=TOL, max_passes=UNLIMITED, random_state=seed
-    )
+    solution = solve(X, y, lam, solver, "none", tol=TOL, max_passes=UNLIMITED, random_state=seed)
     assert solution.converged, solution
     return solution.passes
 

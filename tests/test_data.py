@@ -183,6 +183,7 @@ def test_a_table_with_a_target_can_be_solved_as_it_is(write):
     text = "\n".join(",".join(map(repr, map(float, row))) for row in table)
     dataset = read(write(text, "t.csv"), target=3)
     assert np.array_equal(dataset.X, table[:, :3]) and np.array_equal(dataset.y, table[:, 3])
+    assert dataset.X.flags.c_contiguous  # so that a solve needs no copy
     assert solve(dataset.X, dataset.y, 1e-3).converged
 
 
@@ -207,6 +208,7 @@ def test_parquet_is_read_by_batches(tmp_path, monkeypatch):
     "values, problem",
     [
         ([1.0, None, 3.0], "column 'a' is missing or not finite in row 1"),
+        ([True, None, False], "column 'a' is missing or not finite in row 1"),
         ([1.0, 2.0, np.inf], "column 'a' is missing or not finite in row 2"),
         (["x", "y", "z"], "column 'a' is of type string, not a number"),
         ([], "has no rows|is of type null"),

@@ -64,7 +64,7 @@ def bits(value):
     return np.float64(value).tobytes()
 
 
-@settings(max_examples=2000, deadline=None, derandomize=True, database=None)
+@settings(max_examples=700, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 10**22), st.integers(-80, 80), st.integers(0, 22))
 @example(9007199254740993, 0, 0)  # halfway between two doubles
 @example(9007199254740993 * 10, -1, 0)
@@ -111,7 +111,7 @@ LINES = st.tuples(
 def test_whatever_the_text_it_is_read_as_scikit_learn_reads_it_or_refused(tmp_path):
     path, outcomes = tmp_path / "any.svm", []
 
-    @settings(max_examples=500, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=250, deadline=None, derandomize=True, database=None)
     @given(st.lists(LINES, max_size=3).map("\n".join))
     def check(text):
         path.write_text(text)
@@ -124,7 +124,7 @@ def test_whatever_the_text_it_is_read_as_scikit_learn_reads_it_or_refused(tmp_pa
         assert_same(dataset, *load_svmlight_file(str(path)))
 
     check()
-    assert 50 < sum(outcomes) < len(outcomes) - 50
+    assert 25 < sum(outcomes) < len(outcomes) - 25
 
 
 @pytest.mark.parametrize(

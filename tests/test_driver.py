@@ -25,15 +25,23 @@ from sketchridge import (
 )
 from sketchridge.preconditioner import low_rank
 from sketchridge.problem import RidgeProblem
-from sketchridge.solvers import direct
+from sketchridge.solvers import ALLOWED, direct
 from tests import literal
 from tests.problems import CONVERGING as SOLVERS
 from tests.problems import decaying, dense_of, sparse_rows, with_spectrum
 
 LAM = 1e-5
 ITERATIVE = [name for name in SOLVERS if name != "direct"]
+DUAL = ("sdca", "kaczmarz")
+# Those that take the preconditioners of low rank.
+SKETCHED = [name for name in ITERATIVE if "nystrom" in ALLOWED[name]]
 every_solver = pytest.mark.parametrize("solver", SOLVERS)
 iterative = pytest.mark.parametrize("solver", ITERATIVE)
+plain_and_sketched = pytest.mark.parametrize(
+    ("solver", "preconditioner"),
+    [(s, p) for s in ITERATIVE for p in ("none", "nystrom") if p in ALLOWED[s]],
+)
+sketched_solver = pytest.mark.parametrize("solver", SKETCHED)
 every_kind = pytest.mark.parametrize("kind", ["dense", "csr"])
 
 
@@ -76,9 +84,8 @@ def test_tol_is_the_certified_relative_gap(solver, kind, tol):
     assert excess(X, y, 1e-3, solution.coef) <= solution.gap + 1e-20 * null(y)
 
 
-@iterative
+@plain_and_sketched
 @every_kind
-@pytest.mark.parametrize("preconditioner", ["none", "nystrom"])
 @pytest.mark.parametrize("budget", [1, 5, 12.5, 20])
 def test_the_budget_of_passes_is_kept_within_an_iterate(solver, kind, preconditioner, budget):
     X, y = data(kind)
@@ -165,13 +172,16 @@ def test_the_history_runs_forward_and_ends_at_the_answer(solver, kind):
     seconds = np.array([record.seconds for record in solution.history])
     assert np.all(np.diff(passes) >= 0) and np.all(np.diff(seconds) >= 0)
     last = solution.history[-1]
-    assert last.certified and last.gap == solution.gap
-    assert last.relative_gap == solution.relative_gap and last.objective == solution.objective
-    assert last.passes == solution.passes and last.seconds <= solution.seconds
+    assert last.certified and last.passes == solution.passes and last.seconds <= solution.seconds
+    # The dual methods' points waver: the best of them is the answer, and it need not be the last.
+    certified = [record for record in solution.history if record.certified]
+    answer = min(certified, key=lambda record: record.gap)
+    assert answer is last or solver in DUAL
+    assert answer.gap == solution.gap and answer.objective == solution.objective
+    assert answer.relative_gap == solution.relative_gap
 
 
-@iterative
-@pytest.mark.parametrize("preconditioner", ["none", "nystrom"])
+@plain_and_sketched
 def test_a_true_callback_stops_at_the_best_point_so_far(solver, preconditioner):
     X, y = data()
     seen = []
@@ -213,7 +223,7 @@ def test_an_interrupt_returns_the_best_point_so_far(solver):
 
 
 @pytest.mark.parametrize("spec", [Nystrom(5), Lanczos(5), Exact(5)])
-@pytest.mark.parametrize("solver", ITERATIVE)
+@sketched_solver
 def test_an_interrupt_of_the_sketch_returns_the_start(spec, solver, monkeypatch):
     X, y = data()
 
@@ -347,7 +357,7 @@ def test_solves_at_the_same_time_leave_the_threads_as_they_were():
 # -- warm starts, checkpoints, sketches of other solves -------------------------------------------
 
 
-@iterative
+@sketched_solver
 def test_a_warm_start_takes_fewer_passes(solver):
     X, y = data()
     cold = solve(X, y, LAM, solver, tol=1e-8, rank=5, random_state=0)
@@ -370,7 +380,7 @@ def test_a_checkpoint_is_written_whole(solver, tmp_path):
         assert np.array_equal(saved["coef"][:, 0], solution.coef)
 
 
-@iterative
+@sketched_solver
 def test_a_solve_goes_on_from_its_checkpoint(solver, tmp_path):
     X, y = data()
     settings = {"solver": solver, "rank": 3, "tol": 1e-9, "random_state": 0}
@@ -473,7 +483,7 @@ def test_a_write_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("spec", [Lanczos(8), Nystrom(8), Exact(8)])
-@iterative
+@sketched_solver
 @every_kind
 def test_one_sketch_serves_many_solves(spec, solver, kind):
     X, y = data(kind)
@@ -481,7 +491,13 @@ def test_one_sketch_serves_many_solves(spec, solver, kind):
     other = np.roll(y, 1)
     sketched = solve(X, other, 1e-4, solver, spec, tol=1e-8, random_state=0)
     reused = solve(X, other, 1e-4, solver, first.preconditioner, tol=1e-8, random_state=0)
-    assert reused.converged and reused.plan.notes == sketched.plan.notes
+    assert reused.converged
+    # Both may have had to back off, by the luck of their draws; else the same is said of both.
+    said, said_before = (
+        [note for note in solution.plan.notes if "objective grew" not in note]
+        for solution in (reused, sketched)
+    )
+    assert said == said_before
     assert excess(X, other, 1e-4, reused.coef) <= reused.gap
     assert reused.preconditioner.lam == 1e-4
     # The others take one pass, as it takes to know the data again; svrg's passes are random.
@@ -489,7 +505,7 @@ def test_one_sketch_serves_many_solves(spec, solver, kind):
         assert reused.passes < sketched.passes
 
 
-@iterative
+@sketched_solver
 @pytest.mark.parametrize("spec", [Lanczos(8), Nystrom(8), Exact(8)])
 def test_a_sketch_of_other_data_serves_is_noted_and_certifies_nothing(solver, spec):
     X, y = data()
@@ -515,7 +531,7 @@ def test_a_sketch_of_nearly_the_same_data_does_not_break_the_certificate(spec):
     assert excess(weak, y, lam, solution.coef) <= solution.gap
 
 
-@iterative
+@sketched_solver
 @pytest.mark.parametrize("preconditioner", ["none", "nystrom", "lanczos", "exact"])
 @pytest.mark.parametrize(("n", "d", "power", "lam"), [(200, 150, 4.0, 1e-6), (20, 40, 6.0, 1e-6)])
 def test_the_certificate_covers_the_truth_on_steep_spectra(
@@ -537,14 +553,14 @@ def test_the_certificate_covers_the_truth_on_steep_spectra(
 
 @pytest.mark.parametrize(
     ("size", "chosen"),
-    [((200, 40), ("direct", "none")), ((2100, 2050), ("cg", "nystrom"))],
+    [((200, 40), "direct"), ((2100, 2050), "cg")],
 )
-def test_auto_is_direct_when_small_and_sketched_cg_when_large(size, chosen):
+def test_auto_is_direct_when_small_and_cg_when_large_and_sparse(size, chosen):
     rng = np.random.default_rng(0)
     X = sparse.random_array(size, density=0.01, rng=rng, format="csr")
     solution = solve(X, rng.standard_normal(size[0]), 0.1, tol=1e-3, random_state=0)
-    assert (solution.plan.solver, solution.plan.preconditioner) == chosen
-    assert str(min(size)) in solution.plan.reason
+    assert solution.plan.solver == chosen
+    assert bool(solution.plan.forecasts) == (chosen == "cg")
 
 
 def unsorted(X):
@@ -600,7 +616,7 @@ def test_fortran_order_is_copied_for_rowwise_solvers_alone():
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
-@every_solver
+@pytest.mark.parametrize("solver", ["direct", *SKETCHED])
 def test_data_that_suits_leaves_no_notes(kind, solver):
     X, y = data(kind)
     assert solve(X, y, 1e-2, solver, random_state=0).plan.notes == ()

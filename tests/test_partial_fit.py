@@ -92,6 +92,17 @@ def test_a_zero_penalty_waits_for_enough_rows():
     np.testing.assert_allclose(model.coef_, np.linalg.lstsq(X, y, rcond=None)[0], rtol=1e-7)
 
 
+def test_every_target_may_have_its_own_penalty():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((60, 4)), rng.standard_normal((60, 30))
+    alpha = 10.0 ** rng.uniform(-2, 2, 30)
+    model = feed(Ridge(alpha), X, Y, [20, 40])
+    np.testing.assert_allclose(model.coef_, Ridge(alpha).fit(X, Y).coef_, rtol=1e-9)
+    alpha[3] = 0.0
+    with pytest.raises(ValueError, match="alpha is 0 for some targets only"):
+        Ridge(alpha).partial_fit(X, Y)
+
+
 def test_it_goes_on_after_a_pickle():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 4)), rng.standard_normal(40)

@@ -1,11 +1,17 @@
 """The path: every λ against `solve`, exact arithmetic and what it should cost."""
 
+import json
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+import sketchridge.cli
 import sketchridge.tracing
-from sketchridge import Status, ridge_path, solve
+from sketchridge import Status, path_plot, ridge_path, solve
+from sketchridge.crossvalidation import held_out_errors
 from sketchridge.krylov import KrylovSpace
 from sketchridge.path import GRID_SIZE
 from sketchridge.threads import single_threaded_blas
@@ -318,3 +324,102 @@ def test_the_answer_describes_itself():
     path = ridge_path(X, Y, LAMS)
     assert "4 λ from 1 to 0.001, converged" in repr(path)
     assert "one decomposition serves every λ" in str(path.plan)
+
+
+# The command and the picture ------------------------------------------------------------------
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """`sketchridge path …` within this process, in a folder of its own: code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    X, Y, weights = a_problem("dense", (60, 4))
+    table = np.column_stack([X, Y[:, 0]])
+    np.savetxt("t.csv", table, delimiter=",", header="a,b,c,d,price", comments="", fmt="%.17g")
+    np.savetxt("weights.txt", weights)
+
+    def inside(*arguments):
+        monkeypatch.setattr(sys, "argv", ["sketchridge", "path", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            sketchridge.cli.main()
+        written = capsys.readouterr()
+        assert "Traceback" not in written.err
+        return ended.value.code or 0, written.out, written.err
+
+    return inside, X, Y[:, 0], weights
+
+
+def test_the_command_writes_what_ridge_path_finds(call):
+    inside, X, y, weights = call
+    given = ["--lam", "1e-2", "--lam", "1/n", "--weights", "weights.txt", "--intercept"]
+    code, out, _ = inside("t.csv", "--target", "price", *given, "--out", "p.npz", "--json")
+    document = json.loads(out)
+    path = ridge_path(X, y, [1e-2, 1 / 60], sample_weight=weights, fit_intercept=True)
+    assert code == 0 and document["status"] == "converged"
+    assert [line["lam"] for line in document["path"]] == [1e-2, 1 / 60]
+    with np.load("p.npz") as file:
+        np.testing.assert_allclose(file["coef"], path.coef, rtol=1e-10)
+        assert list(file["feature_names"]) == ["a", "b", "c", "d"]
+
+
+def test_the_command_draws_and_tells_the_least_error(call):
+    inside, *_ = call
+    code, out, err = inside("t.csv", "--target", "price", "--folds", "4", "--plot", "p.png")
+    assert code == 0 and "← least" in out and "one decomposition serves every λ" in out
+    assert "holding out rows, in 4 folds" in err
+    assert Path("p.png").read_bytes().startswith(b"\x89PNG")
+    code, _, err = inside("t.csv", "--target", "price", "--plot", "p.png")
+    assert code == 1 and "exists: add --force" in err
+
+
+def test_the_command_says_when_it_did_not_converge(call):
+    inside, *_ = call
+    arguments = ["--solver", "cg", "--preconditioner", "none", "--max-passes", "2"]
+    code, _, err = inside("t.csv", "--target", "price", "--lam", "1e-6", *arguments)
+    assert code == 3 and "not converged" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["t.csv"], 1, "holds no target"),
+        (["t.csv", "--target", "price", "--lam", "-1"], 2, "is no penalty"),
+        (["t.csv", "--target", "price", "--solver", "sgd"], 1, "solver='sgd' is unknown"),
+        (["t.csv", "--target", "price", "--folds", "99"], 1, "folds=99 is more than X has rows"),
+    ],
+)
+def test_the_command_refuses_in_sentences(call, arguments, code, message):
+    ended, _, err = call[0](*arguments)
+    assert ended == code and message in err
+
+
+def test_errors_of_rows_held_out_are_those_of_fits_without_them():
+    X, Y, weights = a_problem("sparse", (40, 6))
+    lams = np.array([1e-2, 1.0])
+    options = {"fit_intercept": True, "sample_weight": weights}
+    errors = held_out_errors(X, Y, lams, 4, random_state=0, tol=1e-14, **options)
+    assert errors.shape == (4, 2)
+    order = np.random.default_rng(0).permutation(40)
+    for fold, test in enumerate(np.array_split(order, 4)):
+        train = np.setdiff1d(order, test)
+        for index, lam in enumerate(lams):
+            fit = solve(X[train], Y[train], lam, fit_intercept=True, sample_weight=weights[train])
+            missed = (X[test] @ fit.coef.T + fit.intercept - Y[test]) ** 2
+            expected = np.average(missed.mean(axis=1), weights=weights[test])
+            assert np.isclose(errors[fold, index], expected, rtol=1e-8)
+    scaled = held_out_errors(X, Y, lams, 4, random_state=0, scale_rows=True, **options)
+    unit = np.average(np.sqrt(X.power(2).sum(axis=1)), weights=weights) ** 2
+    same = held_out_errors(X, Y, lams * unit, 4, random_state=0, **options)
+    np.testing.assert_allclose(scaled, same, rtol=1e-10)
+
+
+def test_a_path_of_several_targets_can_be_drawn(tmp_path):
+    X, Y, _ = a_problem("dense", (60, 12))
+    path = ridge_path(X, Y)
+    errors = held_out_errors(X, Y, path.lams)
+    for name in ("p.svg", "p.pdf"):
+        file = path_plot.draw(path, tmp_path / name, "a title", target=1, held_out=errors)
+        assert file.stat().st_size > 1000
+    with pytest.raises(ValueError, match="no name of a picture"):
+        path_plot.draw(path, tmp_path / "p.xyz", "a title")

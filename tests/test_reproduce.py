@@ -105,8 +105,6 @@ def test_the_page_is_written_with_its_pictures_and_can_be_drawn_again(quick, tmp
         assert after.gain == pytest.approx(before.gain, rel=1e-4)
         assert after.svrg.setting == before.svrg.setting
         assert after.fit.offset == pytest.approx(before.fit.offset, rel=1e-4, abs=1e-12)
-    write(again, tmp_path / "again")
-    assert (tmp_path / "again" / "reproduction.json").exists()
 
 
 def test_results_that_are_missing_or_broken_are_a_sentence(tmp_path):
@@ -142,10 +140,9 @@ def test_the_command_writes_the_page_and_speaks_json(tmp_path):
     document = json.loads(result.stdout)
     assert document["outcomes"][0]["name"] == "synthetic-quadratic"
     assert (tmp_path / "new" / "folder" / "reproduction.md").exists()
-    again = run_command("reproduce", "--redraw", "--out", tmp_path / "new" / "folder")
-    assert again.returncode == 0 and "written:" in again.stdout
-    wrong = run_command("reproduce", "mnist3", "--out", tmp_path)
-    assert wrong.returncode == 1 and "Traceback" not in wrong.stderr
+    for wrong in (("mnist3",), ("--redraw",)):
+        result = run_command("reproduce", *wrong, "--out", tmp_path)
+        assert result.returncode == 1 and result.stderr.startswith("error: ")
 
 
 # -- the comparison ------------------------------------------------------------------------------
@@ -243,8 +240,8 @@ def test_every_problem_of_the_paper_has_curves_and_a_place():
 
 def test_on_mnist_the_sketch_gives_the_exact_ratios(mnist):
     assert min(mnist.X.shape) <= EXACT_SIDE
-    ratio = measure_ratio(mnist.X)
-    assert len(ratio.sketched) == 300
+    ratio = measure_ratio(mnist.X, 60)
+    assert len(ratio.sketched) == 60
     assert ratio.error < 0.01
     assert np.all(np.array(ratio.low) <= np.array(ratio.exact) * (1 + 1e-9))
     assert np.all(np.array(ratio.exact) <= np.array(ratio.high) * (1 + 1e-9))
@@ -262,5 +259,3 @@ def test_on_mnist_our_curves_follow_the_papers(mnist, quick):
     found = fit(outcome, printed)
     assert found.spread < 1.25
     assert 2e-5 < found.offset < 2e-4
-    bolder = run(mnist, Setting(rank=100, step=1.4), minimum, passes=curves[1].passes[-1])
-    assert bolder.until(curves[1].passes[-1]).last <= printed.scsvrg[-1]

@@ -172,7 +172,7 @@ def test_targets_of_different_penalties_share_one_sketch():
     options = {"solver": "cg", "preconditioner": "lanczos", "tol": 1e-10, "random_state": 0}
     model = Ridge([1e-3, 1e-2, 1e-3, 1e-1], **options).fit(X, y)
     alone = Ridge(1e-2, **options).fit(X, y[:, [1]])
-    assert "3 different penalties: the targets of each were solved together" in model.plan_.notes
+    assert "3 groups of targets by their penalties, each solved together" in model.plan_.notes
     assert np.all(model.n_iter_[1] < alone.n_iter_)
     assert relative(model.coef_[1], alone.coef_) < 1e-4
 

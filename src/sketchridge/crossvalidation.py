@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.decomposition import Decomposition, DualEigen, PrimalEigen
-from sketchridge.driver import Controls
+from sketchridge.driver import Controls, check_controls, make_problem, read_rows
 from sketchridge.problem import RidgeProblem
 from sketchridge.rows import predict_rows, second_moment
-from sketchridge.tracing import Tracer, choose_method, threads_for
+from sketchridge.tracing import Descending, Tracer, check_lams, choose_method, threads_for
+from sketchridge.validation import check_integer, check_targets
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -84,6 +85,48 @@ def trace_folds(
         tracer.trace()
         starts, controls, whole.passes = tracer.coef, tracer.shared_controls, fold.passes
         yield Fold(train, test, tracer)
+
+
+def held_out_errors(
+    X: Any,
+    y: Any,
+    lams: Any,
+    folds: int = 5,
+    *,
+    fit_intercept: bool = False,
+    sample_weight: Any = None,
+    scale_rows: bool = False,
+    random_state: Any = None,
+    **options: Any,
+) -> Array:
+    """The mean squared error (over targets too) of rows held out at random, (folds, L).
+
+    λ is per mean loss, in a fold as in all of the data; the options are those of `ridge_path`.
+    """
+    problem, _, _ = make_problem(X, y, 1.0, sample_weight, fit_intercept, scale_rows)
+    read_rows(problem)
+    folds = check_integer("folds", folds, 2, "give 2 or more")
+    if folds > problem.n:
+        raise ValueError(f"folds={folds} is more than X has rows ({problem.n}): give fewer")
+    descending = Descending(check_lams(lams) * problem.lam)
+    controls = check_controls(random_state=random_state, **options)
+    parts = np.array_split(controls.rng.permutation(problem.n), folds)
+    splits = [(np.concatenate(parts[:i] + parts[i + 1 :]), parts[i]) for i in range(folds)]
+    targets, _ = check_targets(y, problem.n)
+    samples = Samples(problem.X, targets, problem.weights, fit_intercept)
+    errors = [
+        _squared_error(fold, samples)
+        for fold in trace_folds(samples, lambda weight: descending.values, splits, controls)
+    ]
+    return descending.given(np.array(errors), axis=1)
+
+
+def _squared_error(fold: Fold, samples: Samples) -> Array:
+    """The weighted mean of the squared errors of a fold's held-out rows, (L,)."""
+    missed = fold.predictions() - samples.Y[fold.test][:, None, :]
+    weights = samples.sample_weight[fold.test]
+    errors: Array = np.average(np.mean(missed**2, axis=2), axis=0, weights=weights)
+    return errors
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,9 @@ class Decomposition(Protocol):
     def points(self, lams: Array) -> Array:
         """The solutions for every λ, (d, L·t): the targets of the first λ, then of the next."""
 
+    def own_points(self, lams: Array) -> Array:
+        """The solution of every target with its own λ, (d, t)."""
+
     def refine(self, gradients: Array, lams: Array) -> Array:
         """H⁻¹g of every column (d, c), each with its own λ."""
 
@@ -99,6 +102,10 @@ class PrimalEigen:
     def points(self, lams: Array) -> Array:
         """The solutions for every λ, (d, L·t)."""
         return self.vectors @ _shrunk(self._known, self.values, lams)
+
+    def own_points(self, lams: Array) -> Array:
+        """The solution of every target with its own λ, (d, t)."""
+        return self.vectors @ (self._known / (self.values[:, None] + lams))
 
     def refine(self, gradients: Array, lams: Array) -> Array:
         """H⁻¹g of every column (d, c), each with its own λ."""
@@ -220,6 +227,10 @@ class DualEigen:
     def points(self, lams: Array) -> Array:
         """The solutions X̄ (K + λI)⁻¹ S y for every λ, (d, L·t)."""
         return self._spread(self._dual(lams))
+
+    def own_points(self, lams: Array) -> Array:
+        """The solution of every target with its own λ, (d, t)."""
+        return self._spread(self.vectors @ (self._known / (self.values[:, None] + lams)))
 
     def refine(self, gradients: Array, lams: Array) -> Array:
         """H⁻¹g = (g − X̄ (K + λI)⁻¹ X̄ᵀg) / λ of every column (d, c), each with its own λ."""

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from sketchridge import validation
-from sketchridge.certificate import certified_gap
+from sketchridge.certificate import Metric, certified_gap
 from sketchridge.checkpoint import Checkpoint
 from sketchridge.planner import Choice, choose, memory_needed
 from sketchridge.preconditioner import Rank
-from sketchridge.problem import RidgeProblem
+from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.run import Best, Callback, Limits, Run
 from sketchridge.solution import Solution
 
@@ -173,19 +173,28 @@ def solve_problem(
 
 
 def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
-    """Round the best point to a narrower type, and certify it as it will be returned.
+    """Round the best point to a narrower type, and certify it as it will be returned."""
+    assert run.best is not None
+    curvature = run.best.curvature
+    rounded = certify_rounded(run.problem, curvature, run.best.evaluation.coef, dtype)
+    run.best = Best(*rounded, curvature)
+
+
+def certify_rounded(
+    problem: RidgeProblem, metric: Metric | None, coef: Array, dtype: np.dtype[Any]
+) -> tuple[Evaluation, Array]:
+    """Evaluate the point that `coef` (d, t) is in a narrower type, and certify it; one pass.
 
     An intercept that is off its best value by δ has a gap of δ²/2 of its own.
     """
-    assert run.best is not None
-    coef, off = run.problem.rounded(run.best.evaluation.coef, dtype)
-    evaluation = run.problem.evaluate(coef)
-    gap = certified_gap(run.problem, run.best.curvature, evaluation)
-    if run.problem.fit_intercept:
-        slip = np.abs(evaluation.residual_mean) + run.problem.residual_rounding(evaluation)
+    coef, off = problem.rounded(coef, dtype)
+    evaluation = problem.evaluate(coef)
+    gap = certified_gap(problem, metric, evaluation)
+    if problem.fit_intercept:
+        slip = np.abs(evaluation.residual_mean) + problem.residual_rounding(evaluation)
         nothing = (gap == 0) & (off == 0)  # a constant that the narrower type holds too
         gap = np.where(nothing, 0.0, gap + 0.5 * (off + slip) ** 2)
-    run.best = Best(evaluation, gap, run.best.curvature)
+    return evaluation, gap
 
 
 def check_controls(

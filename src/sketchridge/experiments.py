@@ -231,9 +231,9 @@ def find_minimum(X: Any, y: Any) -> Solution:
 # -- Figure 1 ----------------------------------------------------------------------------------
 
 
-def measure_ratio(X: Any) -> Ratio:
-    """The ratio of eq. ratioRidge for every rank up to 300."""
-    rank = min(LARGEST_RANK, *X.shape)
+def measure_ratio(X: Any, largest_rank: int = LARGEST_RANK) -> Ratio:
+    """The ratio of eq. ratioRidge for every rank, up to 300 in the figure."""
+    rank = min(largest_rank, *X.shape)
     found = diagnose(X, LAM, rank=rank, method="sketch", scale_rows=True, random_state=SEED)
     exact = exact_ratio(X, rank)
     count = found.ratio.size if exact is None else min(found.ratio.size, exact.size)

@@ -16,10 +16,9 @@ from sketchridge.plots import COLOURS, INK, _pyplot, _save, _style
 
 PLAIN, SKETCHED, OTHER, PAPER = COLOURS[0], COLOURS[1], COLOURS[2], "0.45"
 FAMILY = {"accelerated_svrg": COLOURS[3], "saga": COLOURS[4]}
-METHOD_NAMES = {
-    "svrg": "sketched preconditioned SVRG",
-    "accelerated_svrg": "sketched accelerated SVRG",
-    "saga": "sketched SAGA",
+FAMILY_NAMES = {
+    "accelerated_svrg": "sketched accelerated SVRG, k = 30",
+    "saga": "sketched SAGA, k = 30",
 }
 # A ratio that grows this much is drawn on a logarithmic scale, as in the paper.
 STEEP = 3.0
@@ -67,7 +66,7 @@ def _grid(draw: Callable[[Any, Row], None], rows: Sequence[Row], path: Path) -> 
         handles.values(),
         handles.keys(),
         loc="outside lower center",
-        ncols=2 if len(handles) == 4 else 3,
+        ncols=min(columns, 2 if len(handles) == 4 else 3),
         frameon=False,
     )
     _save(figure, path)
@@ -113,7 +112,7 @@ def _printed(axis: Any, row: Row, **style: Any) -> None:
     printed = paper_curves(row.outcome.name)
     for values, colour, name in (
         (printed.svrg, PLAIN, "SVRG, the paper"),
-        (printed.scsvrg, SKETCHED, "sketched preconditioned SVRG, the paper"),
+        (printed.scsvrg, SKETCHED, "sketched SVRG, the paper"),
     ):
         axis.plot(np.arange(1, values.size + 1), values, color=colour, label=name, **style)
 
@@ -122,7 +121,7 @@ def draw_epochs(axis: Any, row: Row) -> None:
     """Suboptimality against epochs, steps tuned for each method, with the true F*."""
     _printed(axis, row, lw=1.4, ls=(0, (3, 2)), alpha=0.75)
     _epochs(axis, row.svrg, color=PLAIN, lw=1.8, label="SVRG, ours")
-    _epochs(axis, row.scsvrg, color=SKETCHED, lw=1.8, label="sketched preconditioned SVRG, ours")
+    _epochs(axis, row.scsvrg, color=SKETCHED, lw=1.8, label="sketched SVRG, ours")
     axis.set_xlim(left=0)
     _style(axis, "epochs", "F(w) − F*", "y")
 
@@ -133,7 +132,7 @@ def draw_fitted(axis: Any, row: Row) -> None:
     _printed(axis, row, ls="none", marker="o", ms=3.6, mfc="none", alpha=0.8)
     for curve, colour, name in (
         (fit.svrg, PLAIN, "SVRG"),
-        (fit.scsvrg, SKETCHED, "sketched preconditioned SVRG"),
+        (fit.scsvrg, SKETCHED, "sketched SVRG"),
     ):
         _epochs(axis, curve, fit.offset, color=colour, lw=1.5, label=f"{name}, ours from F* + c")
         _epochs(axis, curve, color=colour, lw=0.9, ls=":", label=f"{name}, ours from F*")
@@ -154,13 +153,13 @@ def draw_family(axis: Any, row: Row, quantity: str) -> None:
     """Suboptimality against passes or seconds, sketch included, of the whole family."""
     curves = [
         (row.svrg, PLAIN, "SVRG"),
-        (row.scsvrg, SKETCHED, "sketched preconditioned SVRG, k = 30"),
+        (row.scsvrg, SKETCHED, "sketched SVRG, k = 30"),
     ]
     if row.boldest is not None:
-        curves.append((row.boldest, OTHER, "its best rank and epoch length"))
+        curves.append((row.boldest, OTHER, "sketched SVRG, best rank and epoch length"))
     for curve in row.outcome.relatives:
         name = curve.setting.solver
-        curves.append((curve, FAMILY[name], f"{METHOD_NAMES[name]}, k = 30"))
+        curves.append((curve, FAMILY[name], FAMILY_NAMES[name]))
     for curve, colour, name in curves:
         across = getattr(curve, quantity)
         axis.plot(across, curve.suboptimality, color=colour, lw=1.6, label=name)

@@ -21,7 +21,8 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        error.filename = str(path)  # a full disk's error names none
+        if error.errno is not None:
+            error.filename = str(path)  # a full disk's error names none
         raise
     finally:
         temporary.unlink(missing_ok=True)

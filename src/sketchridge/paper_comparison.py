@@ -49,6 +49,7 @@ class Explanation:
     step: float | None
     offset: float
     spread: float
+    end: float  # with the true F* and the step that ends lowest: over the paper's last value
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,8 @@ def _explanation(reading: Alternative, printed: Array) -> Explanation:
         spread = float(np.exp(logarithms[place]))
         candidates.append((spread, float(offsets[place]), curve.setting.step))
     spread, offset, step = min(candidates, key=lambda candidate: candidate[0])
-    return Explanation(reading.choice, reading.method, step, offset, spread)
+    end = best(reading.curves).last / float(printed[-1])
+    return Explanation(reading.choice, reading.method, step, offset, spread, end)
 
 
 def compare(outcome: Outcome) -> Row:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge import validation
 from sketchridge.driver import check_controls, make_problem, read_rows
 from sketchridge.preconditioner import Rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Plan, Status
-from sketchridge.tracing import Tracer
+from sketchridge.tracing import Descending, Tracer, check_lams
 
 Array = NDArray[np.float64]
 
@@ -136,21 +135,21 @@ def ridge_path(
     problem, flat, notes = make_problem(X, y, 1.0, sample_weight, fit_intercept, scale_rows)
     read_rows(problem)
     grid = default_grid(problem) if given is None else given * problem.lam
-    order = np.argsort(-grid, kind="stable")
+    descending = Descending(grid)
     unscaled = problem.at(1.0)
     unscaled.scale_rows = False  # the grid is measured against the rows as they are
-    tracer = Tracer(unscaled, grid[order], controls, began)
+    tracer = Tracer(unscaled, descending.values, controls, began)
     tracer.trace()
-    return _shaped(tracer, grid / problem.lam, np.argsort(order, kind="stable"), flat, notes)
+    return _shaped(tracer, grid / problem.lam, descending, flat, notes)
 
 
 def _shaped(
-    tracer: Tracer, lams: Array, places: NDArray[np.intp], flat: bool, notes: list[str]
+    tracer: Tracer, lams: Array, descending: Descending, flat: bool, notes: list[str]
 ) -> RidgePath:
     """The path in the order of the λ as they were given, without the axis of one flat target."""
 
     def shaped(values: NDArray[Any]) -> Any:
-        ordered = values[places]
+        ordered = descending.given(values)
         return ordered[:, 0] if flat else ordered
 
     problem = tracer.problem
@@ -162,7 +161,7 @@ def _shaped(
         gap=shaped(tracer.gap),
         relative_gap=shaped(tracer.relative_gap),
         converged=shaped(tracer.converged),
-        degrees_of_freedom_bounds=tracer.degrees[places],
+        degrees_of_freedom_bounds=descending.given(tracer.degrees),
         status=tracer.status,
         passes=problem.passes,
         seconds=time.perf_counter() - tracer.began,
@@ -170,14 +169,6 @@ def _shaped(
         plan=tracer.plan(notes),
         shape=(problem.n, problem.d),
     )
-
-
-def check_lams(lams: Any) -> Array:
-    """The penalties as float64 (L,), each one that `solve` takes."""
-    values = np.atleast_1d(np.asarray(lams))
-    if values.ndim != 1 or values.size == 0:
-        raise ValueError(f"lams has shape {values.shape}: give at least one λ, in one dimension")
-    return np.array([validation.check_lam(lam) for lam in values.tolist()])
 
 
 def default_grid(problem: RidgeProblem) -> Array:

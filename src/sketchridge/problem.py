@@ -174,6 +174,16 @@ class RidgeProblem:
         unit = 4 * EPSILON * self.rounding_factor
         return float(unit * np.sqrt(self.raw_trace * self.summed_trace))
 
+    def loosened(self, gap: Array) -> Array:
+        """Certified gaps (t,) for the data that this stands for: H ⪯ H' + noise ⪯ (1 + noise/λ) H'.
+
+        With λ = 0 nothing is known of the data but what is above the noise.
+        """
+        lam = np.broadcast_to(self.lam, gap.shape)
+        share = np.divide(self.noise, lam, out=np.zeros(gap.shape), where=lam > 0)
+        bound: Array = gap * (1.0 + share)
+        return bound
+
     def _raw_trace_of(self, raw_squares: Array) -> float:
         """What `raw_trace` is for columns of these mean squares (d,)."""
         return float(raw_squares.sum())
@@ -296,9 +306,10 @@ class RidgeProblem:
 
         λ/2 ‖w − w*‖² is at most F(w) − F*.
         """
-        if self.lam == 0:
-            return np.full(gap.shape, np.inf)
-        return np.sqrt(2 * gap / self.lam)
+        lam = np.broadcast_to(self.lam, gap.shape)
+        squares = np.divide(2 * gap, lam, out=np.full(gap.shape, np.inf), where=lam > 0)
+        bound: Array = np.sqrt(squares)
+        return bound
 
     def rounded(self, W: Array, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """The point W (d, t) whose original coefficients are rounded to a narrower type.

@@ -207,11 +207,12 @@ def _explanations(rows: Sequence[Row]) -> Iterable[str]:
         "The runs above have m = n (the paper: “proportional to n”), averaged iterates (as its "
         "Algorithm 1), the regulariser handled exactly, and, in the synthetic problems, noise of "
         "variance 0.01. This is how well these and other readings explain the paper's curves, each "
-        "with its best step and its own c."
+        "with its best step and its own c; the last column needs neither: where the step that "
+        "ends lowest ends, over the paper's last value."
     )
     names = {"svrg": "SVRG", "scsvrg": "sketched SVRG"}
     yield from _table(
-        ("problem", "the paper's curve", "reading", "step", "c", "spread"),
+        ("problem", "the paper's curve", "reading", "step", "c", "spread", "end, over the paper's"),
         (
             (
                 row.outcome.title,
@@ -220,6 +221,7 @@ def _explanations(rows: Sequence[Row]) -> Iterable[str]:
                 f"{reading.step:g}",
                 f"{reading.offset:.1e}",
                 f"{reading.spread:.3f}",
+                f"{reading.end:.2g}",
             )
             for row in tried
             for reading in explain(row.outcome)

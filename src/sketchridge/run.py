@@ -80,6 +80,8 @@ class Run:
     stalled: int = 0
     looks: int = 0
     gap_per_energy: float = np.inf
+    lowest_estimate: float = np.inf  # of the gap, from running gradients
+    idle_looks: int = 0  # since it went lower
     running_objective: Array | None = None  # at the last look
     pace: Pace = field(default_factory=Pace)
     next_choice: Choice | None = None  # the plan to change to
@@ -117,6 +119,7 @@ class Run:
             if self.next_choice is not None:
                 self.choice, self.next_choice = self.next_choice, None
                 self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
+                self.lowest_estimate, self.idle_looks = np.inf, 0
                 self.notes.append(self.choice.reason)
                 start = self._where()
 
@@ -221,7 +224,10 @@ class Run:
         curvature = self._curvature_for(iterate.objective)
         estimate = 0.5 * curvature.constant * curvature.energy(iterate.gradient)
         self.gap_per_energy = float(np.max(estimate)) / max(worst_energy, 1e-300)
-        if np.all(estimate <= goal):
+        worst = float(np.max(estimate))
+        self.idle_looks = 0 if worst < 0.999 * self.lowest_estimate else self.idle_looks + 1
+        self.lowest_estimate = min(worst, self.lowest_estimate)
+        if np.all(estimate <= goal) or self.idle_looks >= STAGNATION_PATIENCE:
             return self.problem.evaluate(iterate.coef)
         self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)

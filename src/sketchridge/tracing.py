@@ -24,6 +24,7 @@ from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.run import SMALL_MATRIX
 from sketchridge.solution import Plan, Record, Status
 from sketchridge.threads import single_threaded_blas
+from sketchridge.validation import check_lam
 
 Array = NDArray[np.float64]
 
@@ -37,6 +38,27 @@ REFINEMENTS = 3
 # Where an estimate leaves this much room, the fresh gradient will confirm it, rounding and all.
 CAUTION = 0.8
 FIRST_LOOK = 4
+
+
+def check_lams(lams: Any) -> Array:
+    """The penalties as float64 (L,), each one that `solve` takes."""
+    values = np.atleast_1d(np.asarray(lams))
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"lams has shape {values.shape}: give at least one λ, in one dimension")
+    return np.array([check_lam(lam) for lam in values.tolist()])
+
+
+class Descending:
+    """Values in descending order, as the engine wants them, and the way back."""
+
+    def __init__(self, values: Array) -> None:
+        self.order = np.argsort(-values, kind="stable")
+        self.values = values[self.order]
+        self.places = np.argsort(self.order, kind="stable")
+
+    def given(self, results: NDArray[Any], axis: int = 0) -> NDArray[Any]:
+        """What belongs to the values, in the order in which they were given."""
+        return np.take(results, self.places, axis=axis)
 
 
 def stacked(problem: RidgeProblem, lams: Array) -> RidgeProblem:

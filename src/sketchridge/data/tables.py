@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from sketchridge.data.streams import Progress, Stream, check_file, check_magic
 Array = NDArray[np.float64]
 Column = str | int
 LINES_AT_A_TIME = 20_000
+TEXT_AT_A_TIME = 1 << 24
 ROWS_AT_A_TIME = 65_536
 
 
@@ -89,11 +90,40 @@ def _find(path: Path, names: tuple[str, ...] | None, width: int, column: Column)
     return number % width
 
 
-def _dataset(path: Path, table: Array, columns: Columns, notes: Sequence[str]) -> Dataset:
-    X, y = table, None
-    if columns.target is not None:
-        X, y = table[:, :-1], table[:, -1].copy()
-    return Dataset(X, y, path.name, columns.feature_names, tuple(notes))
+@dataclass
+class Filling:
+    """X and y while they are filled from the front; they grow in place where the system can."""
+
+    X: Array
+    y: Array | None
+    rows: int = 0
+
+    @classmethod
+    def of(cls, columns: Columns, size: int = 0) -> Filling:
+        """Room for `size` rows of the chosen columns."""
+        y = None if columns.target is None else np.empty(size)
+        return cls(np.empty((size, len(columns.features))), y)
+
+    def add(self, part: Array) -> None:
+        """Append rows: the features, then the target if there is one."""
+        after = self.rows + len(part)
+        if after > len(self.X):
+            self.resize(max(after, int(1.25 * len(self.X))))
+        self.X[self.rows : after] = part[:, : self.X.shape[1]]
+        if self.y is not None:
+            self.y[self.rows : after] = part[:, -1]
+        self.rows = after
+
+    def resize(self, rows: int) -> None:
+        """Change the number of rows; what is filled stays."""
+        self.X.resize((rows, self.X.shape[1]), refcheck=False)
+        if self.y is not None:
+            self.y.resize(rows, refcheck=False)
+
+    def dataset(self, path: Path, columns: Columns, notes: Sequence[str]) -> Dataset:
+        """What was filled."""
+        self.resize(self.rows)
+        return Dataset(self.X, self.y, path.name, columns.feature_names, tuple(notes))
 
 
 # -- csv ---------------------------------------------------------------------------------------
@@ -106,10 +136,7 @@ def read_csv(
     features: int | Sequence[Column] | None = None,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read delimited text, thousands of lines at a time; a first line of words names the columns.
-
-    The target column is kept beside the features: X is a view of a table one column wider.
-    """
+    """Read delimited text, many lines at a time; a first line of words names the columns."""
     with Stream(path, progress) as stream:
         lines = (line for line in stream.lines() if line.strip())
         first = next(lines, None)
@@ -124,29 +151,33 @@ def read_csv(
         names = tuple(field.strip() for field in fields) if header else None
         columns = choose_columns(path, names, len(fields), target, features)
         table = _read_rows(stream, lines, None if header else first, delimiter, columns)
-    return _dataset(path, table, columns, notes)
+    return table.dataset(path, columns, notes)
 
 
 def _read_rows(
     stream: Stream, lines: Iterator[str], first: str | None, delimiter: str, columns: Columns
-) -> Array:
-    """The chosen columns of all lines, (n, ·)."""
-    table: Array = np.empty((0, len(columns.all)))
-    rows, started = 0, stream.line if first is None else stream.line - 1
-    kept = [] if first is None else [first]
-    while chunk := [*kept, *islice(lines, LINES_AT_A_TIME)]:
-        kept = []
-        part = _parse(stream, chunk, started, delimiter, columns)
-        if rows + len(part) > len(table):
-            # Grows in place where the system can; no view of it exists yet.
-            size = max(rows + len(part), int(1.25 * len(table)))
-            table.resize((size, table.shape[1]), refcheck=False)
-        table[rows : rows + len(part)] = part
-        rows, started = rows + len(part), stream.line
-    if rows == 0:
+) -> Filling:
+    """The chosen columns of all lines."""
+    table = Filling.of(columns)
+    started = stream.line if first is None else stream.line - 1
+    everything = lines if first is None else chain([first], lines)
+    while chunk := _some_lines(everything):
+        table.add(_parse(stream, chunk, started, delimiter, columns))
+        started = stream.line
+    if table.rows == 0:
         raise DataError(stream.path, "has a header and no rows", "fetch it again")
-    table.resize((rows, table.shape[1]), refcheck=False)
     return table
+
+
+def _some_lines(lines: Iterator[str]) -> list[str]:
+    """The next lines: many short ones, or a few long ones."""
+    chunk, size = [], 0
+    for line in lines:
+        chunk.append(line)
+        size += len(line)
+        if len(chunk) >= LINES_AT_A_TIME or size >= TEXT_AT_A_TIME:
+            break
+    return chunk
 
 
 def _parse(
@@ -265,29 +296,34 @@ def _read_batches(
         _check_type(path, columns.call(number), str(schema.field(number).type))
     if file.metadata.num_rows == 0:
         raise DataError(path, "has no rows", "fetch it again")
-    table: Array = np.empty((file.metadata.num_rows, len(columns.all)))
-    names, rows = [schema.names[i] for i in columns.all], 0
+    table = Filling.of(columns, file.metadata.num_rows)
+    names = [schema.names[i] for i in columns.all]
     for batch in file.iter_batches(ROWS_AT_A_TIME, columns=names):
-        for place, number in enumerate(columns.all):
-            column = batch.column(batch.schema.get_field_index(schema.names[number]))
-            # A missing value comes out as NaN.
-            values = column.to_numpy(zero_copy_only=False).astype(np.float64)
-            wrong = np.flatnonzero(~np.isfinite(values))
-            if wrong.size:
-                raise DataError(
-                    path,
-                    f"{columns.call(number)} is missing or not finite in row {rows + wrong[0]}",
-                    "fill in a value, or drop the row",
-                )
-            table[rows : rows + len(values), place] = values
-        rows += batch.num_rows
+        table.add(np.stack([_column(path, batch, name, table.rows) for name in names], axis=1))
         if progress is not None:
-            progress(rows, file.metadata.num_rows)
+            progress(table.rows, file.metadata.num_rows)
     kinds = {str(schema.field(number).type) for number in columns.all}
     notes = (
         [] if kinds == {"double"} else [f"columns of {', '.join(sorted(kinds))}: cast to double"]
     )
-    return _dataset(path, table, columns, notes)
+    return table.dataset(path, columns, notes)
+
+
+def _column(path: Path, batch: Any, name: str, rows: int) -> Array:
+    """A column of a batch that begins after so many rows."""
+    column = batch.column(name)
+    wrong = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
+    values: Array = np.zeros(0)
+    if not wrong.size:
+        values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        raise DataError(
+            path,
+            f"column {name!r} is missing or not finite in row {rows + wrong[0]}",
+            "fill in a value, or drop the row",
+        )
+    return values
 
 
 def _check_type(path: Path, column: str, kind: str) -> None:

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from sketchridge import validation
 from sketchridge.driver import Controls, check_controls
 from sketchridge.estimators import inputs
-from sketchridge.estimators.fitting import Fit, fit_targets
+from sketchridge.estimators.fit import Fit
+from sketchridge.estimators.fitting import fit_targets
 from sketchridge.estimators.moments import Moments, check_affordable, with_intercept
 from sketchridge.estimators.names import translate_solver
 from sketchridge.estimators.penalty import (
@@ -29,7 +30,7 @@ from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Record, Status
-from sketchridge.solvers import Direct
+from sketchridge.solvers import SOLVERS, Direct
 
 Array = NDArray[np.float64]
 
@@ -137,6 +138,7 @@ class RidgeEstimator(BaseEstimator):
         Y, _ = validation.check_targets(y, data.X.shape[0])
         alpha = check_alpha(self.alpha, Y.shape[1])
         lams = to_lam(alpha, self.alpha_scale, data.total_weight)
+        _check_solvable(lams, controls)
         fit_intercept = validation.check_flag("fit_intercept", self.fit_intercept)
         problem = self._problem(data.X, Y, float(lams[0]), data.weights, fit_intercept)
         start = self._start(problem.d, problem.targets)
@@ -264,6 +266,16 @@ class RidgeEstimator(BaseEstimator):
             if hasattr(self, name):
                 setattr(plain, name, getattr(self, name))
         return plain
+
+
+def _check_solvable(lams: Array, controls: Controls) -> None:
+    solver = controls.solver
+    name = solver if isinstance(solver, str) else getattr(solver, "name", None)
+    if not lams.all() and name in SOLVERS and name != "direct":
+        raise ValueError(
+            f"alpha=0 cannot be solved by {name!r}: give alpha > 0, or solver='auto', which finds "
+            "the minimum-norm solution"
+        )
 
 
 def _speaking(callback: Callback | None) -> Callback:

@@ -1,19 +1,20 @@
-"""Direct solves of one X with many penalties: one eigendecomposition serves them all."""
+"""Targets with penalties of their own, solved directly: one decomposition of X serves them all."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import time
+from typing import Any
 
 import numpy as np
-import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.certificate import DegreesCounter
-from sketchridge.preconditioner import Preconditioner
-from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.solvers import Direct, Iterate, Iterates
-from sketchridge.solvers.direct import SingularValuesCounter, _is_singular
+from sketchridge.certificate import certified_gap
+from sketchridge.decomposition import decompose, is_singular
+from sketchridge.driver import Controls, certify_rounded, read_rows
+from sketchridge.estimators.fit import Fit
+from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.solution import Plan, Record, Status
+from sketchridge.tracing import REFINEMENTS, choose_method, relative, threads_for
 
 Array = NDArray[np.float64]
 
@@ -21,152 +22,83 @@ Array = NDArray[np.float64]
 EIGEN_COST = 9.0
 
 
-@dataclass(frozen=True, eq=False)
-class Decomposition:
-    """Eigenpairs of C, or of its dual K = S X Xᵀ S where n < d (S = diag(ω)^½)."""
+def share_a_decomposition(
+    problem: RidgeProblem, lams: Array, controls: Controls
+) -> NDArray[np.bool_]:
+    """The targets, of penalties `lams` (t,), that one decomposition should serve.
 
-    values: Array  # (s,) ≥ 0
-    vectors: Array  # (s, s)
-
-
-def decomposition_pays(problem: RidgeProblem, penalties: int) -> bool:
-    """Whether one eigendecomposition takes less time than a factorisation for every penalty."""
+    Their solutions must not drown in its rounding, and it must take less time than a
+    factorisation for every penalty.
+    """
+    none = np.zeros(lams.size, dtype=bool)
+    if lams.size == 1 or np.all(lams == lams[0]):
+        return none
+    if choose_method(problem, controls)[0] != "direct":
+        return none
+    able = np.array([not is_singular(problem, float(lam)) for lam in lams])
     side, other = float(min(problem.n, problem.d)), float(max(problem.n, problem.d))
-    return penalties * (other + side / 3) > other + EIGEN_COST * side
+    one_by_one = np.unique(lams[able]).size * (other + side / 3)
+    return able if one_by_one > other + EIGEN_COST * side else none
 
 
-def decompose(problem: RidgeProblem) -> Decomposition:
-    """All eigenpairs of the smaller of the two normal matrices; one pass."""
-    problem.passes += 1
-    form = problem.products.gram if problem.d <= problem.n else problem.products.outer
-    values, vectors = scipy.linalg.eigh(
-        form(problem.weights, problem.mean), overwrite_a=True, check_finite=False
+def solve_together(
+    problem: RidgeProblem,
+    lams: Array,
+    controls: Controls,
+    notes: list[str],
+    began: float,
+    dtype: Any,
+) -> Fit:
+    """Solve every target with its own λ, `lams` (t,), and refine where that is needed."""
+    read_rows(problem)
+    each: Any = lams  # all that uses λ broadcasts
+    whole = problem.at(each)
+    with np.errstate(over="ignore", invalid="ignore"), threads_for(problem, whole.targets):
+        best, gap = _refined(whole, lams, controls.limits.tol, np.dtype(dtype))
+    passes, problem.passes = whole.passes - problem.passes, whole.passes
+    relative_gap = relative(gap, whole.null_objective)
+    record = Record(
+        whole.passes,
+        time.perf_counter() - began,
+        float(best.objective.mean()),
+        float(gap.max()),
+        float(relative_gap.max()),
+        certified=True,
     )
-    return Decomposition(np.maximum(values, 0.0), vectors)
+    if controls.callback is not None:
+        controls.callback(record)
+    done = bool(np.all(relative_gap <= controls.limits.tol))
+    reason = choose_method(problem, controls)[1]
+    return Fit(
+        coef=np.ascontiguousarray(whole.original(best.coef).T),
+        intercept=whole.intercept(best.coef),
+        lam=lams,
+        gap=gap,
+        relative_gap=relative_gap,
+        coef_error_bound=whole.distance(gap),
+        passes=np.full(lams.size, passes),
+        solver="eigh",
+        status=Status.CONVERGED if done else Status.STAGNATED,
+        tol=controls.limits.tol,
+        plan=Plan("direct", "none", 0, reason, (*notes, *problem.notes)),
+        history=(record,),
+    )
 
 
-@dataclass(frozen=True)
-class ManyPenalties(Direct):
-    """The direct solver with a decomposition made before; where λ drowns in it, as without."""
-
-    decomposition: Decomposition | None = None
-
-    def iterates(
-        self,
-        problem: RidgeProblem,
-        preconditioner: Preconditioner,
-        start: Array,
-        rng: np.random.Generator,
-    ) -> Iterates:
-        """Yield the solution, then the solution refined by its own residual, and so on."""
-        if self.decomposition is None or _is_singular(problem):
-            yield from super().iterates(problem, preconditioner, start, rng)
-            return
-        shape = PrimalEigen if problem.d <= problem.n else DualEigen
-        factor = shape(problem, self.decomposition)
-        W = factor.first()
-        while True:
-            evaluation = problem.evaluate(W)
-            yield Iterate(W, evaluation=evaluation, curvature=factor)
-            W = W - factor.solve(evaluation.gradient)
-
-
-@dataclass(frozen=True, eq=False)
-class PrimalEigen:
-    """H = V diag(values + λ) Vᵀ."""
-
-    problem: RidgeProblem
-    decomposition: Decomposition
-
-    @property
-    def _error(self) -> float:
-        """The decomposition's backward error, and that of the matrix it is of."""
-        trace = self.problem.raw_trace + self.problem.d * self.problem.lam
-        return 4 * self.problem.d * EPSILON * trace
-
-    @property
-    def smallest(self) -> float:
-        """A lower bound of the eigenvalues of H."""
-        return self.problem.lam + max(0.0, float(self.decomposition.values[0]) - self._error)
-
-    @property
-    def constant(self) -> float:
-        """The c in P ⪯ c·H."""
-        return 1.0 + self._error / self.smallest
-
-    def _split(self, G: Array) -> tuple[Array, Array]:
-        """The inverse eigenvalues (d, 1), and G in the eigenvectors' coordinates."""
-        inverse = 1.0 / (self.decomposition.values + self.problem.lam)
-        return inverse[:, None], self.decomposition.vectors.T @ G
-
-    def first(self) -> Array:
-        """The solution, as good as one use of the decomposition gives it, (d, t)."""
-        return -self.solve(self.problem.null_gradient())
-
-    def solve(self, G: Array) -> Array:
-        """H⁻¹ G for G (d, t)."""
-        inverse, coordinates = self._split(G)
-        return self.decomposition.vectors @ (inverse * coordinates)
-
-    def energy(self, G: Array) -> Array:
-        """gᵀH⁻¹g of every column of G."""
-        inverse, coordinates = self._split(G)
-        energy: Array = np.sum(inverse * coordinates**2, axis=0)
-        return energy
-
-    def counter(self) -> DegreesCounter:
-        """The eigenvalues, which count exactly."""
-        return EigenCounter(self.decomposition.values, self.problem.lam)
-
-
-@dataclass(frozen=True, eq=False)
-class DualEigen:
-    """K + λI = V diag(values + λ) Vᵀ, and H⁻¹ = (I − X̄ (K + λI)⁻¹ X̄ᵀ) / λ with X̄ = XᵀS."""
-
-    problem: RidgeProblem
-    decomposition: Decomposition
-
-    constant: ClassVar[float] = 1.0
-
-    @property
-    def smallest(self) -> float:
-        """A lower bound of the eigenvalues of H: n < d, and there is λ alone in many directions."""
-        return self.problem.lam
-
-    def _dual(self, R: Array) -> tuple[Array, Array]:
-        """R (n, t) in the eigenvectors' coordinates, and (K + λI)⁻¹ R in them."""
-        coordinates = self.decomposition.vectors.T @ R
-        return coordinates, coordinates / (self.decomposition.values + self.problem.lam)[:, None]
-
-    def _image(self, G: Array) -> Array:
-        image: Array = np.sqrt(self.problem.weights)[:, None] * self.problem.multiply(G)
-        return image
-
-    def first(self) -> Array:
-        """The solution X̄ (K + λI)⁻¹ S y, (d, t)."""
-        _, solved = self._dual(np.sqrt(self.problem.weights)[:, None] * self.problem.Y)
-        return self.problem.adjoint(self.decomposition.vectors @ solved)
-
-    def solve(self, G: Array) -> Array:
-        """H⁻¹ G for G (d, t)."""
-        _, solved = self._dual(self._image(G))
-        solution: Array = G - self.problem.adjoint(self.decomposition.vectors @ solved)
-        return solution / self.problem.lam
-
-    def energy(self, G: Array) -> Array:
-        """gᵀH⁻¹g of every column of G, from above: what rounding could hide is added."""
-        squares = np.sum(G**2, axis=0)
-        coordinates, solved = self._dual(self._image(G))
-        share = 1.0 + self.problem.raw_trace / self.problem.lam
-        hidden = 4 * self.decomposition.values.size * EPSILON * share * squares
-        energy = squares - np.sum(coordinates * solved, axis=0) + hidden
-        clipped: Array = np.clip(energy, 0.0, squares) / self.problem.lam
-        return clipped
-
-    def counter(self) -> DegreesCounter:
-        """The eigenvalues, which count exactly."""
-        return EigenCounter(self.decomposition.values, self.problem.lam)
-
-
-class EigenCounter(SingularValuesCounter):
-    """The eigenvalues of C, from an eigendecomposition."""
+def _refined(
+    problem: RidgeProblem, lams: Array, tol: float, dtype: np.dtype[Any]
+) -> tuple[Evaluation, Array]:
+    """The solutions in the given type, and their certified gaps (t,)."""
+    decomposition = decompose(problem)
+    metric = decomposition.metric(lams)
+    best = problem.evaluate(decomposition.own_points(lams))
+    gap = certified_gap(problem, metric, best)
+    for _ in range(REFINEMENTS):
+        if np.all(gap <= tol * problem.null_objective):
+            break
+        fresh = problem.evaluate(best.coef - decomposition.refine(best.gradient, lams))
+        fresh_gap = certified_gap(problem, metric, fresh)
+        best, gap = best.replaced(fresh, fresh_gap < gap), np.minimum(gap, fresh_gap)
+    if dtype != np.float64:
+        best, gap = certify_rounded(problem, metric, best.coef, dtype)
+    return best, problem.loosened(gap)

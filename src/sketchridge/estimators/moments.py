@@ -15,7 +15,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.driver import read_rows
-from sketchridge.estimators.fitting import Fit
+from sketchridge.estimators.fit import Fit
 from sketchridge.feature_penalty import varies
 from sketchridge.problem import EPSILON, RidgeProblem
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sketchridge.crossvalidation import Fold, Samples, Split, trace_folds
 from sketchridge.driver import Controls
 from sketchridge.leave_one_out import LeftOut, leave_one_out
-from sketchridge.tracing import Tracer, choose_method
+from sketchridge.tracing import Descending, Tracer, choose_method
 from sketchridge.validation import check_number
 
 Array = NDArray[np.float64]
@@ -52,19 +52,6 @@ def check_alphas(alphas: Any, zero: bool) -> Array:
             for index, value in enumerate(values)
         ]
     )
-
-
-class Descending:
-    """Values in descending order, as the engine wants them, and the way back."""
-
-    def __init__(self, values: Array) -> None:
-        self.order = np.argsort(-values, kind="stable")
-        self.values = values[self.order]
-        self.places = np.argsort(self.order, kind="stable")
-
-    def given(self, results: NDArray[Any], axis: int = 0) -> NDArray[Any]:
-        """What belongs to the values, in the order in which they were given."""
-        return np.take(results, self.places, axis=axis)
 
 
 # -- leave-one-out ---------------------------------------------------------------------------
