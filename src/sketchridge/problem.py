@@ -179,6 +179,8 @@ class RidgeProblem:
 
         With λ = 0 nothing is known of the data but what is above the noise.
         """
+        if self.summed_trace is None:
+            return gap
         lam = np.broadcast_to(self.lam, gap.shape)
         share = np.divide(self.noise, lam, out=np.zeros(gap.shape), where=lam > 0)
         bound: Array = gap * (1.0 + share)

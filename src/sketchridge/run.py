@@ -187,9 +187,10 @@ class Run:
             return
         evaluation = self.problem.evaluate(self.latest)
         if np.all(np.isfinite(evaluation.objective)):
-            self._keep(evaluation)
+            gap = self._certify(evaluation)
+            self._keep(evaluation, gap)
             self.callback = None  # it has had its say
-            self._record(evaluation.objective, self._certify(evaluation), True, None)
+            self._record(evaluation.objective, gap, True, None)
 
     # -- looking at an iterate ---------------------------------------------------------------
 
@@ -246,7 +247,7 @@ class Run:
             self._tight_curvature()
             gap = self._certify(evaluation)
         before = self.best
-        self._keep(evaluation)
+        self._keep(evaluation, gap)
         self.status = self._verdict(before, evaluation, advances)
         self._reconsider(gap)
         self._record(evaluation.objective, gap, True, event)
@@ -348,9 +349,8 @@ class Run:
         assert self.curvature is not None
         return self.curvature
 
-    def _keep(self, evaluation: Evaluation) -> None:
+    def _keep(self, evaluation: Evaluation, gap: Array) -> None:
         """Keep, target by target, the point with the smallest certified gap."""
-        gap = self._certify(evaluation)
         if self.best is None:
             self.best = Best(evaluation, gap, self.curvature)
             return

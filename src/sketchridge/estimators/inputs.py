@@ -74,10 +74,13 @@ def _is_ready(X: Any) -> bool:
 def read_targets(estimator: Any, X: Any, y: Any) -> Array:
     """y as float64, (n,) or (n, t)."""
     _require(estimator, y)
-    targets: Array = check_array(
-        y, ensure_2d=False, dtype=np.float64, estimator=estimator, input_name="y"
-    )
-    check_consistent_length(X, targets)
+    targets: Array = y
+    plain = isinstance(y, np.ndarray) and y.dtype == np.float64 and y.ndim in (1, 2)
+    if not (plain and y.shape[0] == X.shape[0] and y.size and np.isfinite(y).all()):
+        targets = check_array(
+            y, ensure_2d=False, dtype=np.float64, estimator=estimator, input_name="y"
+        )
+        check_consistent_length(X, targets)
     return targets
 
 

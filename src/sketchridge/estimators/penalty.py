@@ -16,6 +16,8 @@ MOST_UNPENALISED = 2000
 
 def check_alpha(alpha: Any, targets: int) -> Array:
     """The penalties, one a target (t,), from a number or one number a target."""
+    if isinstance(alpha, int | float):
+        return np.full(targets, check_number("alpha", alpha, 0.0, "give a number ≥ 0"))
     values = np.atleast_1d(np.asarray(alpha, dtype=object))
     if values.ndim != 1 or values.size not in (1, targets):
         raise ValueError(
