@@ -58,9 +58,7 @@ def reference(data, intercept):
 
 def passes_to_goal(data, intercept, minimum, solver, recipe, limit):
     """Passes until the goal is met, and whether it was before the limit."""
-    problem, _, _ = make_problem(
-        data.X, data.y, LAM, fit_intercept=intercept, scale_rows=True
-    )
+    problem, _, _ = make_problem(data.X, data.y, LAM, fit_intercept=intercept, scale_rows=True)
     level = minimum + GOAL * problem.null_objective[0]
     rng = np.random.default_rng(0)
     preconditioner = recipe.build(problem, rng)
