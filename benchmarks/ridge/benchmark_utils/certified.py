@@ -1,14 +1,15 @@
 """sketchridge's own solvers: one run a level, with the level as the certified tolerance."""
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from sketchridge import solve
 
 
 class CertifiedSolver(RidgeSolver):
     """A subclass says with which arguments `solve` is called."""
 
-    levels = STOCHASTIC_LEVELS
-    warm_up_level = STOCHASTIC_LEVELS[0]
+    levels = ALL_LEVELS
+    warm_up_level = ALL_LEVELS[0]
 
     def method(self):
         raise NotImplementedError

@@ -1,6 +1,7 @@
 """lightning (Blondel and Pedregosa): SDCA and SAGA."""
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from lightning.impl.dataset_fast import get_dataset
 from lightning.impl.sag_fast import get_auto_step_size
 from lightning.regression import SAGARegressor, SDCARegressor
@@ -17,7 +18,7 @@ class Solver(RidgeSolver):
     sampling_strategy = "iteration"
     requirements = ["pip::sklearn-contrib-lightning"]
     parameters = {"method, step": [("sdca", 1), ("saga", 1), ("saga", 0.33)]}
-    levels = STOCHASTIC_LEVELS
+    levels = ALL_LEVELS
 
     def fit(self, X, y, lam, setting):
         common = {"loss": "squared", "max_iter": setting, "tol": 0, "random_state": 0}
