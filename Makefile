@@ -6,7 +6,7 @@ BIN   := .venv/bin
 STAMP := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format coverage bench-kernels reproduce errata clean
+.PHONY: help install demo test lint format coverage bench-kernels reproduce experiments errata clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios i
 
 reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; data from SKETCHRIDGE_DATA)
 	@$(BIN)/sketchridge reproduce --out docs
+
+experiments: $(STAMP) ## how passes grow, what the sketch gains, which method when: tables, and docs/figures
+	@for name in growth gain choose beyond; do PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 errata: $(STAMP) ## check every correction of the paper numerically
 	@$(BIN)/python -m pytest -q tests/test_errata.py
