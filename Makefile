@@ -12,7 +12,7 @@ BENCH_PIP   := $(BENCH) -m pip install --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format coverage errata docs examples reproduce clean
-.PHONY: bench-kernels bench-env bench-check bench-quick bench
+.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios i
 
 reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; data from SKETCHRIDGE_DATA)
 	@$(BIN)/sketchridge reproduce --out docs
+
+experiments: $(STAMP) ## how passes grow, what the sketch gains, which method when: tables, and docs/figures
+	@for name in growth gain choose beyond; do PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
 
 bench-env: $(BENCH_STAMP) ## create .venv-bench with benchopt and every peer (several minutes)
 
