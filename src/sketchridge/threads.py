@@ -92,8 +92,8 @@ class Team:
 
     def _as_team(self) -> bool:
         faster = self.seconds[True] <= self.seconds[False]
-        if self.runs < 2:
-            return self.runs == 0
+        if self.runs < 3:  # together twice: the first time threads start, and code is loaded
+            return self.runs != 1
         return not faster if self.runs % SECOND_CHANCE == 0 else faster
 
 
