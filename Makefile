@@ -5,8 +5,14 @@ PYTHON ?= python3
 BIN   := .venv/bin
 STAMP := .venv/.installed
 
+RIDGE       := benchmarks/ridge
+BENCH       := .venv-bench/bin/python
+BENCH_STAMP := .venv-bench/.installed
+BENCH_PIP   := $(BENCH) -m pip install --quiet --disable-pip-version-check --no-input
+
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format coverage bench-kernels reproduce errata docs examples clean
+.PHONY: help install demo test lint format coverage errata docs examples reproduce clean
+.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +55,35 @@ bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios i
 
 reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; data from SKETCHRIDGE_DATA)
 	@$(BIN)/sketchridge reproduce --out docs
+
+experiments: $(STAMP) ## how passes grow, what the sketch gains, which method when: tables, and docs/figures
+	@for name in growth gain choose beyond; do PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done
+
+bench-env: $(BENCH_STAMP) ## create .venv-bench with benchopt and every peer (several minutes)
+
+# lightning has no wheels: it is built here, with tools of its time, and left out where that fails.
+$(BENCH_STAMP): $(RIDGE)/requirements.txt pyproject.toml
+	@test -x $(BENCH) || { echo "creating .venv-bench" && "$(PYTHON)" -m venv .venv-bench; }
+	@echo "installing benchopt and the peers into .venv-bench"
+	@$(BENCH_PIP) "setuptools<60" wheel "cython<3" $$(grep -E '^(numpy|scipy|scikit-learn)==' $(RIDGE)/requirements.txt)
+	@$(BENCH) -c "import lightning" 2>/dev/null || $(BENCH_PIP) --no-build-isolation sklearn-contrib-lightning==0.6.2.post0 \
+	  || echo "sklearn-contrib-lightning cannot be built here: its solvers will be left out" >&2
+	@$(BENCH_PIP) -r $(RIDGE)/requirements.txt -e .
+	@touch $@
+
+bench-check: $(BENCH_STAMP) ## check that every wrapper minimises the benchmark's objective
+	@$(BENCH) -W ignore $(RIDGE)/check.py
+
+bench-quick: $(BENCH_STAMP) ## the strongest peers on three problems, under ten minutes on two quiet cores
+	@rm -rf $(RIDGE)/results-quick
+	@$(BENCH) $(RIDGE)/small.py $(RIDGE)/results-quick
+	@$(BENCH) $(RIDGE)/rounds.py quick --results $(RIDGE)/results-quick
+	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-quick
+
+bench: $(BENCH_STAMP) ## every peer, growth and the planner's regret (a night), into docs/benchmarks.md
+	@$(BENCH) $(RIDGE)/small.py $(RIDGE)/results
+	@$(BENCH) $(RIDGE)/rounds.py peers growth regret --results $(RIDGE)/results
+	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results --docs docs
 
 errata: $(STAMP) ## check every correction of the paper numerically
 	@$(BIN)/python -m pytest -q tests/test_errata.py

@@ -22,7 +22,14 @@ COLOURS = {
     "kaczmarz": "#999999",
     "direct": "#555555",
 }
-pyplot.rcParams.update({"font.size": 10, "legend.frameon": False, "svg.hashsalt": "sketchridge"})
+pyplot.rcParams.update(
+    {
+        "font.size": 10,
+        "legend.frameon": False,
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "sketchridge",
+    }
+)
 
 
 def panels(count, width=4.6, height=3.9):
@@ -40,6 +47,6 @@ def save(figure, name):
     """Write docs/figures/name, and say so; the same numbers give the same file."""
     FIGURES.mkdir(parents=True, exist_ok=True)
     path = FIGURES / name
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+    figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
     print(f"written: {path}")

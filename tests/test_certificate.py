@@ -397,7 +397,7 @@ def test_the_certificate_is_of_the_coefficients_and_intercept_returned(kind, sol
     X = sparse.csr_array(X * (rng.random(X.shape) < 0.6)) if kind == "sparse" else X
     Y = rng.standard_normal((30, 2)) + 5.0
     case = Case(X, Y, 1e-3, rng.uniform(0.0, 2.0, 30), True)
-    spec = Lanczos(rank=2, blocks=3) if solver == "svrg" else "none"
+    spec = Lanczos(rank=2, blocks=3) if solver == "svrg" else Nystrom(rank=6)
     solution = case.solve(solver=solver, preconditioner=spec, random_state=0, **options)
     exact = case.exact()
     truth = exact.gap(solution.coef.T, solution.intercept)

@@ -128,18 +128,14 @@ def test_what_is_missing_is_skipped_with_a_sentence(tmp_path):
 
 
 def test_the_command_writes_the_page_and_speaks_json(tmp_path):
-    arguments = (
-        "reproduce",
-        "synthetic-quadratic",
-        "--quick",
-        "--out",
-        tmp_path / "new" / "folder",
-    )
+    out, report = tmp_path / "new" / "folder", tmp_path / "page.html"
+    arguments = ("reproduce", "synthetic-quadratic", "--quick", "--out", out, "--report", report)
     result = run_command(*arguments, "--json")
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document["outcomes"][0]["name"] == "synthetic-quadratic"
-    assert (tmp_path / "new" / "folder" / "reproduction.md").exists()
+    assert (out / "reproduction.md").exists()
+    assert report.read_text().count("<svg") == 5
     for wrong in (("mnist3",), ("--redraw",)):
         result = run_command("reproduce", *wrong, "--out", tmp_path)
         assert result.returncode == 1 and result.stderr.startswith("error: ")

@@ -4,11 +4,13 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sketchridge import threads
 from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
 from sketchridge.solvers import svrg
 from sketchridge.solvers.components import Components
@@ -305,7 +307,10 @@ def test_threads_that_share_the_columns_take_the_literal_steps(
     X = data("dense", 41, 35, np.random.default_rng(21))
     epoch = Epoch(X, 1e-3, Lanczos(rank=4), 203, regularization, snapshot, None, intercept)
     assert epoch.error(0.7) < 1e-9
+    # Together first, alone then: the same to the last bit.
+    epoch.components.team.runs = 0
     assert np.array_equal(epoch.move(0.7), epoch.move(0.7))
+    assert epoch.components.team.runs == 2
 
 
 def test_more_epochs_at_once_than_threads_wait_for_each_other_without_end(monkeypatch):
@@ -325,3 +330,22 @@ def test_columns_are_parted_on_cache_lines_and_short_rows_are_not(d, threads):
     assert bounds[0] == 0 and bounds[-1] == d and np.all(np.diff(bounds) > 0)
     assert all(bound % 8 == 0 for bound in bounds[:-1])
     assert len(bounds) - 1 <= max(1, min(threads, d // 1024))
+
+
+def test_a_team_keeps_to_the_faster_way_and_gives_the_other_a_chance(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(threads.time, "perf_counter", lambda: clock[0])
+    ways = []
+
+    def work(way, seconds):
+        ways.append(way)
+        clock[0] += seconds
+
+    team = threads.Team()
+    together = [partial(work, "together", 3.0), lambda: None]
+    for _ in range(40):
+        team.run(together, [partial(work, "alone", 1.0)])
+    assert ways[:2] == ["together", "alone"]
+    assert ways[2:].count("together") == 2  # the second chances
+    team.run([partial(work, "together", 3.0)], [partial(work, "alone", 1.0)])
+    assert ways[-1] == "alone"  # a team of one

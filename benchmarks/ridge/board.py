@@ -10,41 +10,43 @@ the highest in brackets; a ratio is the best peer's median over ours.
 import argparse
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+from benchmark_utils.analysis import (
+    FINEST,
+    LARGEST,
+    NOBODY,
+    PENALTIES,
+    SMALLEST,
+    Duel,
+    duels,
+    lateness,
+    name,
+    peak_memory,
+    problems_of,
+    regrets,
+    seconds_per_nonzero,
+)
 from benchmark_utils.runs import (
+    ALL_LEVELS,
     AUTO,
+    LEVELS,
+    STOCHASTIC_LEVEL,
     Problem,
     Run,
     Spread,
-    Times,
     is_our_stochastic,
     is_ours,
     is_stochastic_peer,
     read_runs,
-    spread,
     times_to,
 )
 
 HERE = Path(__file__).resolve().parent
-LEVELS = (1e-2, 1e-4, 1e-6)
-FINEST, STOCHASTIC_LEVEL = 1e-6, 1e-3
 BEGIN, END = "<!-- ridge benchmark: begin -->", "<!-- ridge benchmark: end -->"
-NAMES = {
-    "synthetic[d=5000,n=20000,power=2]": "synthetic-quadratic 20000×5000",
-    "synthetic[d=5000,n=20000,power=1]": "synthetic-linear 20000×5000",
-    "published[data=mnist]": "MNIST 4v7",
-    "published[data=cifar10]": "CIFAR-10",
-    "published[data=rcv1_subsets]": "RCV1-v2 subsets",
-    "published[data=imdb]": "IMDB",
-}
 # What must be shown: how many times faster than the best peer, to 1e-6, at which penalties.
-PENALTIES = {"1e-08": "1e-8", "1e-06": "1e-6", "0.0001": "1e-4", "1/n": "1/n", "given": "own"}
-SMALLEST, LARGEST = "1e-08", "1/n"
 FASTER = {
     "synthetic-quadratic 20000×5000": (6.0, (SMALLEST,)),
     "synthetic-linear 20000×5000": (3.0, (SMALLEST,)),
@@ -56,143 +58,8 @@ FASTER = {
 NEVER_SLOWER = 1 / 1.1
 STOCHASTIC_FASTER = {"RCV1-v2 subsets": 1.5, "IMDB": 1.5}
 STOCHASTIC_FASTER_ELSEWHERE = 5.0
-MOST_REGRET, FLAT = 1.2, 2.0
+MOST_REGRET, FLAT, SMALL_RATIO = 1.2, 2.0, 2.0
 MEDIAN_LATENESS, WORST_LATENESS = 1.3, 2.0
-
-
-# -- what the runs say ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Duel:
-    """Our time to a level on a problem against the best of the others'."""
-
-    problem: Problem
-    level: float
-    ours: Spread
-    solver: str  # of ours
-    peer: str
-    theirs: Spread
-
-    @property
-    def ratio(self) -> float:
-        """How many times faster we are; 0 if we did not get there, infinite if only we did."""
-        return 0.0 if math.isinf(self.ours.median) else self.theirs.median / self.ours.median
-
-    @property
-    def ratio_range(self) -> tuple[float, float]:
-        return self.theirs.low / self.ours.high, self.theirs.high / self.ours.low
-
-
-NOBODY = Spread(math.inf, math.inf, math.inf, 0)
-
-
-def problems_of(runs: Iterable[Run]) -> list[Problem]:
-    """The problems in the order of the tables: as `NAMES` has them, penalties from small on."""
-
-    def order(problem: Problem) -> tuple[int, str, int]:
-        known = [*NAMES].index(problem.dataset) if problem.dataset in NAMES else len(NAMES)
-        return known, problem.dataset, [*PENALTIES].index(problem.lam)
-
-    return sorted({run.problem for run in runs}, key=order)
-
-
-def fastest(times: Times, problem: Problem, belongs: Callable[[str], bool]) -> tuple[str, Spread]:
-    """The solver of a kind with the least median on a problem, and its times."""
-    candidates = [
-        (solver, seconds)
-        for (where, solver), seconds in times.items()
-        if where == problem and belongs(solver) and seconds.median < math.inf
-    ]
-    return min(candidates, key=lambda one: one[1].median, default=("none", NOBODY))
-
-
-def duels(
-    runs: Sequence[Run],
-    level: float,
-    ours: Callable[[str], bool] = lambda solver: solver == AUTO,
-    peers: Callable[[str], bool] = lambda solver: not is_ours(solver),
-) -> list[Duel]:
-    """The best of ours against the best peer, on every problem that either finished."""
-    times = times_to(runs, level)
-    found = []
-    for problem in problems_of(runs):
-        solver, own = fastest(times, problem, ours)
-        peer, theirs = fastest(times, problem, peers)
-        if (own, theirs) != (NOBODY, NOBODY):
-            found.append(Duel(problem, level, own, solver, peer, theirs))
-    return found
-
-
-def regrets(runs: Sequence[Run], level: float) -> list[Duel]:
-    """The planner's time (as the peer's) over that of the best of all our candidates."""
-    candidates = [solver for solver in {run.solver for run in runs} if is_ours(solver)]
-    return duels(
-        runs, level, lambda solver: solver in candidates and solver != AUTO, lambda s: s == AUTO
-    )
-
-
-def lateness(runs: Iterable[Run]) -> dict[tuple[Problem, float], float]:
-    """Passes at the certified end over those at which the true gap crossed tol.
-
-    A direct solve, whose certificate is never late, does not count.
-    """
-    found: dict[tuple[Problem, float], list[float]] = {}
-    for run in runs:
-        gradual = run.solver == AUTO and not run.method.startswith("direct")
-        if gradual and run.status == "converged" and run.crossing_passes > 0:
-            ratio = run.passes / run.crossing_passes
-            found.setdefault((run.problem, run.setting), []).append(ratio)
-    return {key: median(ratios) for key, ratios in found.items()}
-
-
-def seconds_per_nonzero(runs: Iterable[Run]) -> dict[tuple[int, int], Spread]:
-    """Of the planner's solves to the finest level, by shape."""
-    found: dict[tuple[int, int], list[float]] = {}
-    for run in runs:
-        if run.solver == AUTO and run.setting == FINEST and run.suboptimality <= FINEST:
-            shape = (run.rows, run.columns)
-            found.setdefault(shape, []).append(run.seconds / run.nonzeros)
-    return {shape: spread(each) for shape, each in sorted(found.items())}
-
-
-def peak_memory(runs: Iterable[Run], solver: str, problem: Problem, level: float) -> float:
-    """The median peak of the runs that reached the level, in bytes."""
-    peaks = [
-        run.memory
-        for run in runs
-        if run.solver == solver and run.problem == problem and run.suboptimality <= level
-    ]
-    return median(peaks) if peaks else math.nan
-
-
-def performance_profile(runs: Sequence[Run], level: float) -> dict[str, list[float]]:
-    """For each solver and problem, its time over the best solver's; infinite where it failed."""
-    times = times_to(runs, level)
-    problems = problems_of(runs)
-    solvers = sorted({run.solver for run in runs})
-    best = {problem: fastest(times, problem, lambda solver: True)[1].median for problem in problems}
-    return {
-        solver: [
-            times[problem, solver].median / best[problem]
-            if (problem, solver) in times and best[problem] < math.inf
-            else math.inf
-            for problem in problems
-        ]
-        for solver in solvers
-    }
-
-
-# -- how it reads --------------------------------------------------------------------------------
-
-
-def name(problem: Problem) -> str:
-    if problem.dataset in NAMES:
-        return NAMES[problem.dataset]
-    if shape := re.fullmatch(r"synthetic\[d=(\d+),n=(\d+),power=(\d)\]", problem.dataset):
-        d, n, power = shape.groups()
-        return f"synthetic-{'linear' if power == '1' else 'quadratic'} {n}×{d}"
-    return problem.dataset
 
 
 def figure(value: float) -> str:
@@ -210,6 +77,11 @@ def seconds(times: Spread) -> str:
 
 def verdict(value: float, least: float) -> str:
     return "ok" if value >= least else "MISSED"
+
+
+def at_most(value: float, limit: float) -> str:
+    """A factor with what it must not exceed."""
+    return f"{figure(value)} × (must be ≤ {limit:g}: {verdict(-value, -limit)})"
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -309,18 +181,26 @@ def regret_section(runs: Sequence[Run]) -> str:
 
 
 def lateness_section(runs: Sequence[Run]) -> str:
-    found = lateness(runs)
+    sentences = [_lateness_sentence(lateness(runs, unit), unit) for unit in ("passes", "seconds")]
+    if not any(sentences):
+        return ""
+    meaning = (
+        "When the planner's solve stopped by its certificate, over when the true gap had crossed "
+        "the tolerance; direct solves, which are never late, are left out."
+    )
+    return "\n\n".join(["### The certificate's lateness", meaning, *sentences])
+
+
+def _lateness_sentence(found: dict[tuple[Problem, float], float], unit: str) -> str:
     if not found:
         return ""
     worst = max(found, key=lambda key: found[key])
-    middle = median(found.values())
+    problem, level = worst
     return (
-        "### The certificate's lateness\n\n"
-        "Passes at which the planner's solve stopped by its certificate over those at which the "
-        f"true gap had crossed the tolerance, over {len(found)} problems, penalties and levels: "
-        f"median {figure(middle)} × ({verdict(-middle, -MEDIAN_LATENESS)}: ≤ {MEDIAN_LATENESS}), "
-        f"worst {figure(found[worst])} × ({verdict(-found[worst], -WORST_LATENESS)}: "
-        f"≤ {WORST_LATENESS}) on {name(worst[0])}, λ = {PENALTIES[worst[0].lam]}, to {worst[1]:g}."
+        f"In {unit}, over {len(found)} problems, penalties and levels: median "
+        f"{at_most(median(found.values()), MEDIAN_LATENESS)}, worst "
+        f"{at_most(found[worst], WORST_LATENESS)} on {name(problem)}, "
+        f"λ = {PENALTIES[problem.lam]}, to {level:g}."
     )
 
 
@@ -340,8 +220,7 @@ def growth_section(runs: Sequence[Run]) -> str:
             for (n, d), t in series.items()
         ]
         parts.append(
-            f"{title}: the time per non-zero to 1e-6 is flat within {figure(most / least)} × "
-            f"({verdict(-most / least, -FLAT)}: ≤ {FLAT:g})."
+            f"{title}: the time per non-zero to 1e-6 is flat within {at_most(most / least, FLAT)}."
         )
         parts.append(table(["size", "per non-zero", "over the least"], rows))
     return "\n\n".join(parts)
@@ -365,20 +244,25 @@ def _data_bytes(run: Run) -> int:
 
 
 def small_section(small: dict[str, float]) -> str:
-    numba = "without importing numba" if not small["numba"] else "numba was imported: MISSED"
-    ratio = small["sketchridge"] / small["sklearn"]
-    return (
-        "### Small problems\n\n"
-        f"n = {small['rows']}, d = {small['columns']}: {small['sketchridge'] * 1e6:.0f} µs against "
-        f"{small['sklearn'] * 1e6:.0f} µs of scikit-learn's Ridge, {figure(ratio)} × "
-        f"({verdict(-ratio, -2)}: ≤ 2), medians of {small['repeats']:.0f}; {numba}."
+    numba = "numba was imported: MISSED" if small["numba"] else "numba was not imported: ok"
+    rows = [
+        [fit, f"{1e6 * small[fit]:.0f} µs", f"{figure(ratio)} ×", verdict(-ratio, -SMALL_RATIO)]
+        for fit in ("sketchridge", "sketchridge.Ridge")
+        if fit in small
+        for ratio in [small[fit] / small["sklearn"]]
+    ]
+    sentence = (
+        f"n = {small['rows']}, d = {small['columns']}, medians of {small['repeats']} fits in turn "
+        f"with scikit-learn's Ridge, which takes {1e6 * small['sklearn']:.0f} µs; {numba}."
     )
+    header = ["fit", "time", "over scikit-learn's", f"≤ {SMALL_RATIO:g} ×"]
+    return "\n\n".join(["### Small problems", sentence, table(header, rows)])
 
 
 def everything(runs: Sequence[Run]) -> str:
     """All times of all solvers, a table a problem."""
     parts = ["# Every solver on every problem", "Seconds to each level, medians over the rounds."]
-    times = {level: times_to(runs, level) for level in (1e-2, 1e-3, 1e-4, 1e-6)}
+    times = {level: times_to(runs, level) for level in ALL_LEVELS}
     for problem in problems_of(runs):
         solvers = dict.fromkeys(run.solver for run in runs if run.problem == problem)
         finest = times[FINEST]
@@ -458,8 +342,7 @@ def write_docs(docs: Path, section: str, runs: Sequence[Run]) -> None:
     pictures = [draw_times(runs, docs / "figures"), draw_profile(runs, docs / "figures")]
     images = "\n\n".join(f"![{alt}](figures/{path.name})" for alt, path in pictures)
     page = docs / "benchmarks.md"
-    heading = "## Against every peer\n\n"
-    page.write_text(between_markers(page.read_text(), f"{heading}{section}\n\n{images}"))
+    page.write_text(between_markers(page.read_text(), f"{section}\n\n{images}"))
     (docs / "benchmarks-all.md").write_text(everything(runs))
 
 

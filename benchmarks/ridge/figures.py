@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmark_utils.analysis import (
+    FINEST,
+    PENALTIES,
+    SMALLEST,
+    fastest,
+    name,
+    performance_profile,
+    problems_of,
+)
 from benchmark_utils.runs import AUTO, Problem, Run, is_ours, times_to
-from board import FINEST, PENALTIES, SMALLEST, fastest, name, performance_profile, problems_of
 
 FLOOR = 1e-9  # below the levels that matter
 SHOWN = 5  # peers a panel

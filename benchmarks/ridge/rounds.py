@@ -24,7 +24,9 @@ from importlib import metadata
 from pathlib import Path
 
 from benchmark_utils.runs import (
+    ALL_LEVELS,
     AUTO,
+    REPLAY,
     best_run,
     is_our_stochastic,
     is_ours,
@@ -34,8 +36,6 @@ from benchmark_utils.runs import (
 )
 
 HERE = Path(__file__).resolve().parent
-LEVELS = (1e-2, 1e-3, 1e-4, 1e-6)
-REPLAY = "RIDGE_BENCHMARK_REPLAY"
 # These bring thread pools of their own, so they run in processes of their own.
 APART = ("rlaopt", "sklearnex")
 # Whoever is this many times slower than the best of its group gets no further rounds …
@@ -44,7 +44,7 @@ CLOSE = 3.0
 HOPELESS = 10.0
 ENDS = 2  # the first objectives of a board are the ends
 # A solver may search for so many times the seconds that sketchridge took to the finest level.
-SEARCH, LEAST_SEARCH = 40.0, 5.0
+SEARCH, LEAST_SEARCH = 40.0, 3.0
 # Runs below this many seconds are repeated within a round, to about as long in all.
 SHORT, MOST_REPEATS = 0.25, 5
 FAILURE = re.compile(r"\|--.*:.*(?:error|diverged|not installed)")
@@ -70,9 +70,11 @@ def main():
     for board in arguments.boards:
         config = yaml.safe_load((HERE / "boards" / f"{board}.yml").read_text())
         for dataset in config["dataset"]:
+            if arguments.only not in dataset:
+                continue
             if dataset.startswith("published") and "SKETCHRIDGE_DATA" not in os.environ:
                 print(f"{dataset} is left out: SKETCHRIDGE_DATA names no folder", file=sys.stderr)
-            elif arguments.only in dataset:
+            else:
                 run_dataset(arguments.results / board, config, dataset)
 
 
@@ -119,7 +121,7 @@ def repeated(settings):
 
 def search_seconds(runs, most):
     """How long the others may search, from our own time to the finest level."""
-    took = [spread.median for spread in times_to(runs, min(LEVELS)).values()]
+    took = [spread.median for spread in times_to(runs, min(ALL_LEVELS)).values()]
     return min(max([LEAST_SEARCH, *(SEARCH * seconds for seconds in took)]), most)
 
 
@@ -129,7 +131,7 @@ def close_ones(runs, factor):
     Our own automatic choice always is, at every level that it reached.
     """
     chosen = {}
-    for level in LEVELS:
+    for level in ALL_LEVELS:
         times = {solver: spread.median for (_, solver), spread in times_to(runs, level).items()}
         for belongs in (lambda solver: solver == AUTO, *GROUPS):
             group = {solver: seconds for solver, seconds in times.items() if belongs(solver)}

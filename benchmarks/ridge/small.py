@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.linear_model import Ridge
 
+import sketchridge
 from sketchridge import solve
 
 ROWS, COLUMNS, REPEATS = 200, 10, 500
@@ -26,6 +27,9 @@ def main():
         "sketchridge": lambda: solve(X, y, LAM, random_state=0),
         "sklearn": lambda: Ridge(alpha=ROWS * LAM, fit_intercept=False).fit(X, y),
     }
+    if hasattr(sketchridge, "Ridge"):
+        estimator = sketchridge.Ridge(alpha=ROWS * LAM, fit_intercept=False)
+        fits["sketchridge.Ridge"] = lambda: estimator.fit(X, y)
     measured = {name: [] for name in fits}
     for _ in range(REPEATS):
         for name, fit in fits.items():  # in turn

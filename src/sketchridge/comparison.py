@@ -110,7 +110,7 @@ def compare(
     }
     seed = int(check_rng(random_state).integers(2**63))
     problem, _, _ = make_problem(X, y, lam, sample_weight, fit_intercept, scale_rows)
-    named = _named(usual_methods(problem) if methods is None else methods)
+    named = check_methods(usual_methods(problem) if methods is None else methods)
     read_rows(problem)
     _warm_up(problem, named.values())
     arguments = {
@@ -179,7 +179,7 @@ class _Told:
 # -- the methods ------------------------------------------------------------------------------
 
 
-def _named(methods: Any) -> dict[str, Method]:
+def check_methods(methods: Any) -> dict[str, Method]:
     """The methods by label; what is no method is refused before any work."""
     if isinstance(methods, Mapping):
         named = {str(label): _pair(method) for label, method in methods.items()}
@@ -321,6 +321,27 @@ class Comparison:
             for label in self.methods
         ]
 
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in plain numbers and words, for JSON."""
+        rows = [
+            {name: None if value != value else value for name, value in row.items()}
+            for row in self.rows()
+        ]
+        return {
+            "rows": self.shape[0],
+            "columns": self.shape[1],
+            "lam": self.lam,
+            "tol": self.tol,
+            "seed": self.seed,
+            "notes": list(self.notes),
+            "methods": rows,
+        }
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return any(one.status is Status.INTERRUPTED for one in self.solutions.values())
+
     @property
     def frame(self) -> pandas.DataFrame:
         """The rows as a pandas DataFrame, indexed by method."""
@@ -347,9 +368,10 @@ class Comparison:
         ]
         rule = "─" * max(map(len, texts))
         reasons = [f"{label}: {_sentence(error)}" for label, error in self.errors.items()]
-        return "\n".join([self._title(), "", texts[0], rule, *texts[1:], *reasons])
+        return "\n".join([self.title(), "", texts[0], rule, *texts[1:], *reasons])
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What was solved, in a line."""
         n, d = self.shape
         return f"{n} rows × {d} columns, λ = {self.lam:.3g}, to a relative gap of {self.tol:g}"
 
@@ -357,7 +379,7 @@ class Comparison:
         """Draw the certified relative gap against passes and against seconds, into a file."""
         from sketchridge.comparison_plot import draw
 
-        return draw(self.solutions, self.tol, Path(path), title or self._title())
+        return draw(self.solutions, self.tol, Path(path), title or self.title())
 
     def __repr__(self) -> str:
         converged = [

@@ -21,7 +21,7 @@ LEGEND_WIDTH = 140  # characters
 
 def draw(solutions: Mapping[str, Solution], tol: float, path: Path, title: str) -> Path:
     """Draw the solutions by label: curves, and points for methods that are done in one step."""
-    pyplot = plots._pyplot()
+    pyplot = plots.import_pyplot()
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 5.4), sharey=True, layout="constrained")
     styles = _styles(solutions)
     floor = tol / 30

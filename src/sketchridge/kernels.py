@@ -30,6 +30,7 @@ PREFETCH_AHEAD = 4
 STEPS_BETWEEN_FOLDS = 32
 PER_CACHE_LINE = 8  # numbers of 8 bytes
 SUMS = 14  # of four rows with u and the gradient, and with each other
+ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
 ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
 
@@ -64,12 +65,12 @@ class Channel(NamedTuple):
 
     Everybody posts the sums over its columns, waits for the others' and adds all of them in the
     same order, so that all go on with the same numbers. Two boxes by turns suffice: who has seen
-    a post of this turn knows that its sender has read all of the last one.
+    a post of this turn knows that its sender has read all of the last one. One thread alone makes
+    the sums part by part, and adds them in that order too: it gets the same numbers.
     """
 
-    part: int  # which of the threads this is
-    start: int  # its columns
-    stop: int
+    part: int  # which of the threads this is; ALONE if it sees to all parts
+    bounds: Array  # (parts + 1,) int64: the columns' parts
     mail: Array  # (2, parts, SUMS)
     posted: Array  # (parts, PER_CACHE_LINE) int64: turns posted, each on a cache line of its own
 
@@ -605,59 +606,40 @@ read_block = on_rows(_read_dense_block, _read_csr_block)
 
 
 @njit(nogil=True, cache=True)
-def _share_dense_sums(
-    rows: Array,
-    size: int,
-    turn: int,
-    part: int,
-    mail: Array,
-    posted: Array,
-    inner: Array,
-    slope: Array,
-    gram: Array,
-) -> None:
-    """Turn the sums over this thread's columns into those over all columns."""
-    parts, box = mail.shape[1], turn % 2
-    if parts == 1:
-        return
-    for p in range(size):
-        mail[box, part, p], mail[box, part, 4 + p] = inner[p], slope[p]
-        inner[p], slope[p] = 0.0, 0.0
-    pair = 8
-    for p in range(size):
-        for q in range(p + 1, size):
+def _put_sums(mail: Array, box: int, part: int, inner: Array, slope: Array, gram: Array) -> None:
+    pair = 2 * ROWS_PER_BLOCK
+    for p in range(ROWS_PER_BLOCK):
+        mail[box, part, p], mail[box, part, ROWS_PER_BLOCK + p] = inner[p], slope[p]
+        for q in range(p + 1, ROWS_PER_BLOCK):
             mail[box, part, pair] = gram[p, q]
-            gram[p, q] = 0.0
             pair += 1
-    post(posted, part, turn + 1)
-    for other in range(parts):
-        if other != part:
-            wait_for(posted, other, turn + 1)
-        pair = 8
-        for p in range(size):
-            inner[p] += mail[box, other, p]
-            slope[p] += mail[box, other, 4 + p]
-            for q in range(p + 1, size):
-                gram[p, q] += mail[box, other, pair]
+
+
+@njit(nogil=True, cache=True)
+def _collect_sums(mail: Array, box: int, inner: Array, slope: Array, gram: Array) -> None:
+    """The sums over all columns, added in the order of the parts."""
+    inner[:], slope[:], gram[:] = 0.0, 0.0, 0.0
+    for part in range(mail.shape[1]):
+        pair = 2 * ROWS_PER_BLOCK
+        for p in range(ROWS_PER_BLOCK):
+            inner[p] += mail[box, part, p]
+            slope[p] += mail[box, part, ROWS_PER_BLOCK + p]
+            for q in range(p + 1, ROWS_PER_BLOCK):
+                gram[p, q] += mail[box, part, pair]
                 pair += 1
 
 
 @njit(nogil=True, cache=True)
-def _share_csr_sums(
-    rows: CSR,
-    size: int,
-    turn: int,
-    part: int,
-    mail: Array,
-    posted: Array,
-    inner: Array,
-    slope: Array,
-    gram: Array,
+def _share_sums(
+    turn: int, part: int, mail: Array, posted: Array, inner: Array, slope: Array, gram: Array
 ) -> None:
-    """Sparse rows are read by one thread."""
-
-
-share_sums = on_rows(_share_dense_sums, _share_csr_sums)
+    """Turn the sums over the parts that this thread has put into the mail into those over all."""
+    if part != ALONE:
+        post(posted, part, turn + 1)
+        for other in range(mail.shape[1]):
+            if other != part:
+                wait_for(posted, other, turn + 1)
+    _collect_sums(mail, turn % 2, inner, slope, gram)
 
 
 @njit(nogil=True, cache=True)
@@ -884,8 +866,10 @@ def svrg_epoch(
     row_weights, basis_weights = steps.row_weights, steps.basis_weights
     n, rank = row_count(rows), coordinates.shape[1]
     centred = mean.size > 0
-    part, start, stop = channel.part, channel.start, channel.stop
-    mail, posted = channel.mail, channel.posted
+    part, bounds, mail, posted = channel.part, channel.bounds, channel.mail, channel.posted
+    parts = bounds.size - 1
+    first, last = (0, parts) if part == ALONE else (part, part + 1)
+    start, stop = bounds[first], bounds[last]  # the columns that this thread sees to
 
     b, h, basis_point = np.zeros(rank), np.zeros(rank), np.zeros(rank)
     inner, slope = np.zeros(ROWS_PER_BLOCK), np.zeros(ROWS_PER_BLOCK)
@@ -897,21 +881,25 @@ def svrg_epoch(
     while t < order.size:
         prefetch_rows(rows, coordinates, order, t)
         size = block_size(rows, order, t)
-        read_block(
-            rows,
-            order,
-            t,
-            size,
-            start,
-            stop,
-            state,
-            gradient,
-            gradient_products,
-            inner,
-            slope,
-            gram,
-        )
-        share_sums(rows, size, turn, part, mail, posted, inner, slope, gram)
+        for mine in range(first, last):
+            read_block(
+                rows,
+                order,
+                t,
+                size,
+                bounds[mine],
+                bounds[mine + 1],
+                state,
+                gradient,
+                gradient_products,
+                inner,
+                slope,
+                gram,
+            )
+            if parts > 1:
+                _put_sums(mail, turn % 2, mine, inner, slope, gram)
+        if parts > 1:
+            _share_sums(turn, part, mail, posted, inner, slope, gram)
         if centred:
             _centre_block(
                 order,

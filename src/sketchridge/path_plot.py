@@ -30,7 +30,7 @@ def draw(
 
     `held_out` (folds, L) are errors of rows that folds hold out: they get a panel of their own.
     """
-    pyplot = plots._pyplot()
+    pyplot = plots.import_pyplot()
     order = np.argsort(path.lams)
     panels = [_coefficients, _degrees, _gaps] + ([_held_out] if held_out is not None else [])
     figure, axes = pyplot.subplots(
@@ -41,7 +41,7 @@ def draw(
     for axis in axes[:-1]:
         axis.set_xlabel("")
     figure.suptitle(title)
-    plots._save(figure, file)
+    plots.save_figure(figure, file)
     return file
 
 
@@ -60,15 +60,15 @@ def _coefficients(axis: Any, path: RidgePath, order: Any, target: int, names: An
     for feature, colour in zip(strongest[:NAMED], plots.COLOURS, strict=False):
         label = f"feature {feature}" if names is None else names[feature]
         axis.plot(path.lams[order], coef[order, feature], color=colour, lw=1.6, label=label)
-    plots._style(axis, "λ", "coefficients", logarithmic="x")
-    plots._legend(axis)
+    plots.style_axis(axis, "λ", "coefficients", logarithmic="x")
+    plots.legend_above(axis)
 
 
 def _degrees(axis: Any, path: RidgePath, order: Any, *_: Any) -> None:
     bounds = path.degrees_of_freedom_bounds[order]
     plots._band(axis, path.lams[order], bounds[:, 0], bounds[:, 1], plots.COLOURS[0])
     axis.plot(path.lams[order], path.degrees_of_freedom[order], color=plots.COLOURS[0], lw=1.6)
-    plots._style(axis, "λ", "degrees of freedom", logarithmic="x")
+    plots.style_axis(axis, "λ", "degrees of freedom", logarithmic="x")
 
 
 def _gaps(axis: Any, path: RidgePath, order: Any, target: int, *_: Any) -> None:
@@ -76,8 +76,8 @@ def _gaps(axis: Any, path: RidgePath, order: Any, target: int, *_: Any) -> None:
     floor = 1e-30  # where there is nothing to fit the gap is 0, which no logarithm shows
     axis.plot(path.lams[order], np.maximum(gaps[order], floor), "o", color=plots.COLOURS[0], ms=4)
     axis.axhline(path.tol, color=plots.COLOURS[1], lw=1.2, ls="--", label=f"tol = {path.tol:g}")
-    plots._style(axis, "λ", "certified relative gap", logarithmic="xy")
-    plots._legend(axis)
+    plots.style_axis(axis, "λ", "certified relative gap", logarithmic="xy")
+    plots.legend_above(axis)
 
 
 def _held_out(axis: Any, path: RidgePath, order: Any, _t: int, _n: Any, errors: Any) -> None:
@@ -95,5 +95,5 @@ def _held_out(axis: Any, path: RidgePath, order: Any, _t: int, _n: Any, errors: 
         ms=6,
         label=f"least at λ = {path.lams[best]:.2g}",
     )
-    plots._style(axis, "λ", "squared error, held out", logarithmic="x")
-    plots._legend(axis)
+    plots.style_axis(axis, "λ", "squared error, held out", logarithmic="x")
+    plots.legend_above(axis)

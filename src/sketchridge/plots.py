@@ -37,7 +37,8 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 Panel = Callable[[Any], None]
 
 
-def _pyplot() -> Any:
+def import_pyplot() -> Any:
+    """matplotlib.pyplot, for files and not for a screen; or a sentence on what to install."""
     try:
         import matplotlib
     except ImportError as error:
@@ -52,7 +53,7 @@ def _pyplot() -> Any:
 
 def check_available() -> None:
     """Say that matplotlib is missing before the work that it would draw."""
-    _pyplot()
+    import_pyplot()
 
 
 def convergence(
@@ -67,7 +68,7 @@ def convergence(
     `minimum` is F* from another solve, `null_objective` is F(0). A ring marks what each
     solution's certificate proves at its end.
     """
-    pyplot = _pyplot()
+    pyplot = import_pyplot()
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4.8), sharey=True, layout="constrained")
     for axis, quantity in zip(axes, ("passes", "seconds"), strict=True):
         for (name, solution), colour in zip(solutions.items(), COLOURS, strict=False):
@@ -92,7 +93,7 @@ def convergence(
     figure.legend(*lines, loc="outside lower center", ncols=len(solutions), frameon=False)
     figure.suptitle(title)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _save(figure, path)
+    save_figure(figure, path)
     return path
 
 
@@ -104,15 +105,15 @@ def _suboptimality(solution: Solution, minimum: float, null_objective: float) ->
     ]
 
 
-def _save(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
     """Write a picture, in the format that its name tells."""
     kind = path.suffix.lstrip(".").lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
-        _pyplot().close(figure)
+        import_pyplot().close(figure)
         raise ValueError(f"{path} is no name of a picture: end it in .png, .svg or .pdf")
     with atomic_write(path) as file:
         figure.savefig(file, dpi=150, format=kind)
-    _pyplot().close(figure)
+    import_pyplot().close(figure)
 
 
 # -- diagnostics ---------------------------------------------------------------------------------
@@ -120,12 +121,12 @@ def _save(figure: Any, path: Path) -> None:
 
 def diagnosis(found: Diagnosis, path: Path, title: str) -> Path:
     """Draw the spectrum, the paper's ratio, the condition numbers and the budgets."""
-    pyplot = _pyplot()
+    pyplot = import_pyplot()
     figure, axes = pyplot.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
     for axis, panel in zip(axes.flat, diagnosis_panels(found).values(), strict=True):
         panel(axis)
     figure.suptitle(title)
-    _save(figure, path)
+    save_figure(figure, path)
     return path
 
 
@@ -144,14 +145,14 @@ def _spectrum(axis: Any, found: Diagnosis) -> None:
     lower, upper = known.lower[: ranks.size], known.upper[: ranks.size]
     _band(axis, ranks, lower, upper, COLOURS[0])
     axis.plot(ranks, lower, color=COLOURS[0], lw=1.6)
-    _style(axis, "k", "eigenvalue λₖ of C", logarithmic="xy")
+    style_axis(axis, "k", "eigenvalue λₖ of C", logarithmic="xy")
 
 
 def _ratio(axis: Any, found: Diagnosis) -> None:
     _band(axis, found.ranks, *found.ratio_bounds, COLOURS[1])
     axis.plot(found.ranks, found.ratio, color=COLOURS[1], lw=1.6)
     steep = float(found.ratio.max()) > 5
-    _style(axis, "rank k", "the paper's ratio (speed-up)", logarithmic="y" if steep else "")
+    style_axis(axis, "rank k", "the paper's ratio (speed-up)", logarithmic="y" if steep else "")
 
 
 def _conditions(axis: Any, found: Diagnosis) -> None:
@@ -160,8 +161,8 @@ def _conditions(axis: Any, found: Diagnosis) -> None:
         _band(axis, found.ranks, low, high, colour)
         axis.plot(found.ranks, high, color=colour, lw=1.6, label=f"λ = {penalty.lam:.2g}")
     axis.axhline(found.data.rows, color=INK, lw=0.9, ls=":", label="n")
-    _style(axis, "rank k (1 is as without)", "average condition number", logarithmic="xy")
-    _legend(axis)
+    style_axis(axis, "rank k (1 is as without)", "average condition number", logarithmic="xy")
+    legend_above(axis)
 
 
 def _budgets(axis: Any, found: Diagnosis) -> None:
@@ -176,8 +177,8 @@ def _budgets(axis: Any, found: Diagnosis) -> None:
     for (name, field), colour in zip(names.items(), COLOURS, strict=False):
         heights = [getattr(trade, field)[1] for trade in found.trades]
         axis.plot(passes, heights, "o-", color=colour, lw=1.6, ms=4, label=name)
-    _style(axis, "budget in passes", "smallest λ afforded", logarithmic="xy")
-    _legend(axis)
+    style_axis(axis, "budget in passes", "smallest λ afforded", logarithmic="xy")
+    legend_above(axis)
 
 
 # -- a solve -------------------------------------------------------------------------------------
@@ -208,8 +209,8 @@ def _gaps(axis: Any, history: Sequence[Record], tol: float, field: str, label: s
             axis.plot(*zip(*dots, strict=True), "o", color=COLOURS[0], mfc=fill, ms=4, label=name)
     axis.axhline(tol, color=COLOURS[1], lw=1.2, ls="--", label=f"tol = {tol:g}")
     axis.set_xlim(left=0)  # the time and the passes before the first look count
-    _style(axis, label, "relative gap", logarithmic="y")
-    _legend(axis)
+    style_axis(axis, label, "relative gap", logarithmic="y")
+    legend_above(axis)
 
 
 # -- pages ---------------------------------------------------------------------------------------
@@ -220,7 +221,7 @@ def page_svg(panel: Panel, label: str) -> str:
 
     The page defines --ink, --faint and --line0 to --line5.
     """
-    pyplot = _pyplot()
+    pyplot = import_pyplot()
     # Its identifiers come from the salt: two pictures of a page must not share any.
     with pyplot.rc_context({**PAGE_STYLE, "svg.hashsalt": label}):
         figure, axis = pyplot.subplots(figsize=PAGE_SIZE, layout="constrained")
@@ -249,12 +250,12 @@ def _band(axis: Any, across: Any, low: Any, high: Any, colour: str) -> None:
     axis.fill_between(across, low, high, color=colour, alpha=0.2, lw=0)
 
 
-def _legend(axis: Any) -> None:
+def legend_above(axis: Any, columns: int = 3) -> None:
     """Above the plot: inside it there is no free place that is always free."""
     axis.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        ncols=3,
+        ncols=columns,
         fontsize="small",
         frameon=False,
         columnspacing=1.0,
@@ -262,7 +263,8 @@ def _legend(axis: Any) -> None:
     )
 
 
-def _style(axis: Any, across: str, up: str, logarithmic: str) -> None:
+def style_axis(axis: Any, across: str, up: str, logarithmic: str) -> None:
+    """Labels, a grid, and powers of ten along the axes ("x", "y" or both) that are logarithmic."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     for name, label in (("x", across), ("y", up)):

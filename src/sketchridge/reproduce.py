@@ -26,7 +26,8 @@ from sketchridge.experiments import (
 from sketchridge.figures import draw_all
 from sketchridge.files import atomic_write
 from sketchridge.paper_comparison import Row, compare
-from sketchridge.reproduction_page import page
+from sketchridge.report import Page
+from sketchridge.reproduction_page import as_markdown, reproduction_page
 
 PAGE, RESULTS, PICTURES = "reproduction.md", "reproduction.json", "figures"
 DIGITS = 6
@@ -45,6 +46,10 @@ class Reproduction:
     def rows(self) -> list[Row]:
         """The table, a line for each problem."""
         return [compare(outcome) for outcome in self.outcomes]
+
+    def page(self) -> Page:
+        """The page about it, for `report.write` or as Markdown."""
+        return reproduction_page(self.rows, self.skipped, self.seconds, self.machine)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that was measured, as JSON takes it."""
@@ -110,11 +115,10 @@ def reproduce(
 
 def write(found: Reproduction, folder: Path) -> Path:
     """Write the figures, the page and the numbers; returns the page's path."""
-    rows = found.rows
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = draw_all(rows, folder / PICTURES)
+    pictures = draw_all(found.rows, folder / PICTURES)
     links = {name: f"{PICTURES}/{path.name}" for name, path in pictures.items()}
-    text = page(rows, links, found.skipped, found.seconds, found.machine)
+    text = as_markdown(found.page(), links)
     for name, content in ((RESULTS, _json(found)), (PAGE, text)):
         with atomic_write(folder / name) as file:
             file.write(content.encode())

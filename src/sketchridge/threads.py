@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,9 @@ from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
+
+# Of so many runs, one is the way that was slower.
+SECOND_CHANCE = 16
 
 
 @cache
@@ -59,6 +63,38 @@ def run_together(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return run_all(tasks)
     with _meeting(os.getpid()):
         return run_all(tasks)
+
+
+class Team:
+    """Runs work that several threads can do together, or one alone, with the same result.
+
+    Threads that wait for each other are slow where other programs take their cores. Both ways are
+    tried, the faster one is kept, and the other gets another chance now and then. The clock may
+    decide, since the result does not depend on it.
+    """
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.seconds = {True: 0.0, False: 0.0}  # of the last run, together and alone
+
+    def run(
+        self, together: Sequence[Callable[[], Any]], alone: Sequence[Callable[[], Any]]
+    ) -> list[Any]:
+        """Do it one way or the other."""
+        if len(together) == 1:
+            return run_all(alone)
+        as_team = self._as_team()
+        began = time.perf_counter()
+        result = run_together(together) if as_team else run_all(alone)
+        self.seconds[as_team] = time.perf_counter() - began
+        self.runs += 1
+        return result
+
+    def _as_team(self) -> bool:
+        faster = self.seconds[True] <= self.seconds[False]
+        if self.runs < 2:
+            return self.runs == 0
+        return not faster if self.runs % SECOND_CHANCE == 0 else faster
 
 
 class _SingleThreadedBlas:

@@ -1,14 +1,15 @@
 """sketchridge's own solvers: one run a level, with the level as the certified tolerance."""
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from sketchridge import solve
 
 
 class CertifiedSolver(RidgeSolver):
     """A subclass says with which arguments `solve` is called."""
 
-    levels = STOCHASTIC_LEVELS
-    warm_up_level = STOCHASTIC_LEVELS[0]
+    levels = ALL_LEVELS
+    warm_up_level = ALL_LEVELS[0]
 
     def method(self):
         raise NotImplementedError
@@ -17,11 +18,11 @@ class CertifiedSolver(RidgeSolver):
         return self.levels[0]
 
     def next_setting(self, trials, seconds_left):
-        """The next level, if this one was reached and there is time left."""
+        """The next level, if this one was reached in time."""
         done = len(trials)
         if done == len(self.levels) or not trials[-1].reaches(self.levels[done - 1]):
             return None
-        return self.levels[done] if seconds_left > trials[-1].seconds else None
+        return self.levels[done] if seconds_left > 0 else None
 
     def warm_up(self):
         # On the problem itself, for other sizes compile other kernels.

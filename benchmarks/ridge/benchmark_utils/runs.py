@@ -8,6 +8,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+LEVELS = (1e-2, 1e-4, 1e-6)
+STOCHASTIC_LEVEL = 1e-3
+ALL_LEVELS = (1e-2, STOCHASTIC_LEVEL, 1e-4, 1e-6)
+# The variable that names a file with the settings to run: {"dataset | objective | solver": […]}.
+REPLAY = "RIDGE_BENCHMARK_REPLAY"
 AUTO = "sketchridge"
 OURS = "sketchridge-candidate"
 STOCHASTIC_PEERS = ("sklearn-stochastic", "cyanure", "lightning", "rlaopt-sapphire")

@@ -10,16 +10,12 @@ from benchopt.stopping_criterion import StoppingCriterion
 from scipy import sparse
 
 from benchmark_utils.memory import PeakMemory
+from benchmark_utils.runs import LEVELS, REPLAY
 from benchmark_utils.sweep import Trial, next_effort
 
-LEVELS = (1e-2, 1e-4, 1e-6)
-STOCHASTIC_LEVELS = (1e-2, 1e-3, 1e-4, 1e-6)
 # More operations than this before the first answer, and a solver is out of the question here: the
 # best peer needs seconds on these problems, this one minutes.
 MOST_OPERATIONS = 1e12
-WARM_UP_ROWS = 64
-# A file with the settings that an earlier round found best: {"dataset | objective | solver": […]}.
-REPLAY = "RIDGE_BENCHMARK_REPLAY"
 
 
 class Sweep(StoppingCriterion):
@@ -68,6 +64,7 @@ class RidgeSolver(BaseSolver):
 
     levels = LEVELS
     takes_sparse = True
+    warm_up_rows = 64
     time_limit = None  # seconds, for those that can be told
 
     def __init_subclass__(cls, **kwargs):
@@ -82,14 +79,14 @@ class RidgeSolver(BaseSolver):
         """Bring the data into the form that the library takes; this is not timed."""
         return X, y
 
-    def operations(self, n, d):
-        """About how many arithmetic operations come before the first answer, on dense data."""
+    def operations(self, n, d, nonzeros):
+        """About how many arithmetic operations come before the first answer."""
         return 0.0
 
     def skip(self, X, y, lam):
         if sparse.issparse(X) and not self.takes_sparse:
             return True, "it takes no sparse data"
-        operations = self.operations(*X.shape)
+        operations = self.operations(*X.shape, X.nnz if sparse.issparse(X) else X.size)
         if operations > MOST_OPERATIONS:
             return True, f"about {operations:.0e} operations come before its first answer"
         return False, None
@@ -100,7 +97,8 @@ class RidgeSolver(BaseSolver):
 
     def warm_up(self):
         X, y = self.data
-        self._quietly(*self.prepare(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS]), self.first_setting())
+        some = slice(self.warm_up_rows)
+        self._quietly(*self.prepare(X[some], y[some]), self.first_setting())
 
     def first_setting(self):
         return 1

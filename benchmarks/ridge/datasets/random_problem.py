@@ -6,7 +6,9 @@ from benchopt import BaseDataset
 from scipy import sparse
 
 COUNT = 30
-MOST_ENTRIES = 2e7
+# Exponents of ten, from the least to the most.
+DENSE_ROWS, DENSE_COLUMNS, DENSE_ENTRIES = (3.0, 5.0), (2.0, 4.0), (5.5, 7.5)
+SPARSE_ROWS, SPARSE_COLUMNS = (3.5, 5.0), (2.7, 4.7)
 
 
 class Dataset(BaseDataset):
@@ -29,11 +31,13 @@ class Dataset(BaseDataset):
 
 
 def _shape(rng, sparse_rows):
-    """Rows and columns, uniform in their logarithms, of a matrix that fits."""
+    """Rows and columns, uniform in their logarithms, of a matrix that is neither tiny nor huge."""
+    if sparse_rows:
+        return int(10 ** rng.uniform(*SPARSE_ROWS)), int(10 ** rng.uniform(*SPARSE_COLUMNS))
     while True:
-        n, d = (int(10 ** rng.uniform(low, high)) for low, high in ((2.7, 4.7), (1.5, 4.0)))
-        if sparse_rows or n * d <= MOST_ENTRIES:
-            return n, d
+        rows, columns = rng.uniform(*DENSE_ROWS), rng.uniform(*DENSE_COLUMNS)
+        if DENSE_ENTRIES[0] <= rows + columns <= DENSE_ENTRIES[1]:
+            return int(10**rows), int(10**columns)
 
 
 def _decaying(rng, n, d):

@@ -1,6 +1,7 @@
 """Cyanure (Mairal): accelerated variance-reduced solvers."""
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from cyanure.estimators import Regression
 
 
@@ -11,7 +12,7 @@ class Solver(RidgeSolver):
     sampling_strategy = "iteration"
     requirements = ["pip::cyanure"]
     parameters = {"method": ["auto", "acc-svrg", "catalyst-svrg", "qning-svrg"]}
-    levels = STOCHASTIC_LEVELS
+    levels = ALL_LEVELS
 
     def fit(self, X, y, lam, setting):
         model = Regression(

@@ -11,8 +11,8 @@ class Solver(RidgeSolver):
     sampling_strategy = "run_once"
     requirements = ["pip::glum"]
 
-    def operations(self, n, d):
-        return n * d**2 + d**3 / 3
+    def operations(self, n, d, nonzeros):
+        return nonzeros * d + d**3 / 3
 
     def fit(self, X, y, lam, setting):
         model = GeneralizedLinearRegressor(

@@ -1,7 +1,7 @@
 """sketchridge as its user calls it: solver="auto", stopped by its certificate."""
 
 from benchmark_utils.certified import CertifiedSolver
-from benchmark_utils.wrapper import LEVELS
+from benchmark_utils.runs import LEVELS
 
 
 class Solver(CertifiedSolver):

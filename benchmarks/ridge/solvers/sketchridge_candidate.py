@@ -27,9 +27,9 @@ class Solver(CertifiedSolver):
         ]
     }
 
-    def operations(self, n, d):
+    def operations(self, n, d, nonzeros):
         small = min(n, d)
-        return n * d * small + small**3 / 3 if self.solver == "direct" else 0.0
+        return nonzeros * small + small**3 / 3 if self.solver == "direct" else 0.0
 
     def method(self):
         if self.solver == "direct":

@@ -12,9 +12,9 @@ class Solver(RidgeSolver):
     requirements = ["scikit-learn"]
     parameters = {"method": ["cholesky", "svd"]}
 
-    def operations(self, n, d):
+    def operations(self, n, d, nonzeros):
         small = min(n, d)
-        gram = n * d * small + small**3 / 3
+        gram = nonzeros * small + small**3 / 3
         return gram if self.method == "cholesky" else 6 * n * d * small + 20 * small**3
 
     def skip(self, X, y, lam):

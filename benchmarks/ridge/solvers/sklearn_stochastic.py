@@ -1,6 +1,7 @@
 """scikit-learn's stochastic solvers."""
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from sklearn.linear_model import Ridge
 
 
@@ -11,7 +12,7 @@ class Solver(RidgeSolver):
     sampling_strategy = "iteration"
     requirements = ["scikit-learn"]
     parameters = {"method": ["sag", "saga"]}
-    levels = STOCHASTIC_LEVELS
+    levels = ALL_LEVELS
 
     def fit(self, X, y, lam, setting):
         model = Ridge(

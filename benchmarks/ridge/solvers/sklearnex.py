@@ -17,7 +17,7 @@ class Solver(RidgeSolver):
     requirements = ["pip::scikit-learn-intelex"]
     takes_sparse = False
 
-    def operations(self, n, d):
+    def operations(self, n, d, nonzeros):
         return n * d**2 + d**3 / 3
 
     def fit(self, X, y, lam, setting):

@@ -2,7 +2,8 @@
 
 import os
 
-from benchmark_utils.wrapper import STOCHASTIC_LEVELS, RidgeSolver
+from benchmark_utils.runs import ALL_LEVELS
+from benchmark_utils.wrapper import RidgeSolver
 from snapml import LinearRegression
 
 
@@ -13,7 +14,7 @@ class Solver(RidgeSolver):
     sampling_strategy = "iteration"
     requirements = ["pip::snapml"]
     parameters = {"dual": [False, True]}
-    levels = STOCHASTIC_LEVELS
+    levels = ALL_LEVELS
 
     def fit(self, X, y, lam, setting):
         model = LinearRegression(

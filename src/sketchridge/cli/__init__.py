@@ -8,6 +8,7 @@ import sys
 def main() -> None:
     """Run the command line; what it needs is loaded here, where Ctrl-C is waited for."""
     try:
+        from sketchridge.cli import compare as compare_command  # noqa: F401
         from sketchridge.cli import demo, diagnose, fit, predict, reproduce, solvers  # noqa: F401
         from sketchridge.cli import path as path_command  # noqa: F401
         from sketchridge.cli.app import app

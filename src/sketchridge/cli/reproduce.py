@@ -9,13 +9,13 @@ import typer
 from rich.table import Table
 
 from sketchridge.cli.app import ExitCode, command, err, out, print_json
-from sketchridge.cli.options import Folder, Json
+from sketchridge.cli.options import Folder, Force, Json, Report
 
 EXAMPLES = (
     "sketchridge reproduce",
     "sketchridge reproduce mnist cifar10 --data ~/datasets",
     "sketchridge reproduce --quick",
-    "sketchridge reproduce --redraw",
+    "sketchridge reproduce --redraw --report reproduction.html",
 )
 
 
@@ -41,7 +41,9 @@ def reproduce(
         bool,
         typer.Option("--redraw", help="Only draw and write again from the last run's numbers."),
     ] = False,
+    report: Report = None,
     json: Json = False,
+    force: Force = False,
 ) -> None:
     """Run the paper's experiments and write its figures and table, ours beside the paper's.
 
@@ -50,16 +52,24 @@ def reproduce(
     missing, other text stands in, and the page says so.
     """
     from sketchridge import plots
+    from sketchridge import report as report_page
+    from sketchridge.files import check_destination
     from sketchridge.paper_comparison import checks
     from sketchridge.reproduce import read_results, write
     from sketchridge.reproduce import reproduce as run
 
     plots.check_available()
+    if report is not None:
+        check_destination("--report", report, force)
+        report_page.check_available()
     if redraw:
         found = read_results(destination)
     else:
         found = run(names or (), folder, quick, lambda line: err.print(line, markup=False))
-    page = write(found, destination)
+    written = [write(found, destination)]
+    if report is not None:
+        report_page.write(found.page(), report)
+        written.append(report)
     rows, broken = found.rows, [check for check in checks(found.rows) if not check.kept]
     if json:
         print_json(found.as_dict())
@@ -74,7 +84,8 @@ def reproduce(
                 f"{row.fit.offset:.1e}",
             )
         out.print(table)
-        out.print(f"written: {page}", markup=False)
+        for path in written:
+            out.print(f"written: {path}", markup=False)
     for check in broken:
         err.print(f"not kept: {check.sentence}", style="bold red", markup=False)
     if broken:

@@ -257,10 +257,92 @@ class RidgeCV(MultiOutputMixin, RegressorMixin, CrossValidated):
     """Ridge regression with its penalty chosen by cross-validation.
 
     It takes the place of `sklearn.linear_model.RidgeCV`.
+
+    Parameters
+    ----------
+    alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
+        The penalties to choose from: > 0, or ≥ 0 with `cv`. They mean what `Ridge`'s does.
+    fit_intercept : bool, default=True
+        Fit an unpenalised intercept.
+    scoring : str or callable, default=None
+        scikit-learn's. None is minus the mean squared error for leave-one-out, and R² for folds.
+    cv : int, splitter or iterable of splits, default=None
+        None is leave-one-out, by a formula, not by as many fits.
+    gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
+        How leave-one-out finds the leverages: "svd" and "eigen" (scikit-learn's names) exactly, by
+        a decomposition of the smaller side of X; "stochastic" by fits to random signs; None and
+        "auto" exactly where that side is at most 2000.
+    store_cv_results : bool, default=False
+        Keep `cv_results_`; with leave-one-out only.
+    alpha_per_target : bool, default=False
+        Choose a penalty for every target by itself; with folds too.
+    solver, preconditioner, rank, tol, max_passes, max_seconds, max_memory
+        As for `Ridge`. With "auto" all alphas share one decomposition or one Krylov space; a
+        solver that is asked for solves one alpha after another, from its neighbour's solution.
+    alpha_scale, random_state, verbose, callback, max_iter
+        As for `Ridge`.
+
+    Attributes
+    ----------
+    alpha_ : float or ndarray of shape (n_targets,)
+        The penalty that was chosen.
+    best_score_ : float or ndarray of shape (n_targets,)
+        Its score; the mean over the folds, or over all rows.
+    alpha_scores_ : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+        The scores of all alphas, in the order given.
+    alpha_score_errors_ : ndarray of the same shape
+        A bound of their standard errors where leverages were estimated, else 0.
+    cv_scores_ : ndarray of shape (n_folds, n_alphas, n_targets if there is one a target)
+        The scores fold by fold, with `cv`.
+    cv_results_ : ndarray of shape (n_samples, n_alphas) or (n_samples, n_targets, n_alphas)
+        With `store_cv_results`: the weighted squared errors of rows left out, or, with `scoring`,
+        their predictions.
+    cv_relative_gap_ : float
+        The largest certified relative gap of all fits that were compared.
+    coef_, intercept_, gap_, relative_gap_, coef_error_bound_, lam_, solver_, plan_, history_
+        Of the model that was kept, fitted to all rows with `alpha_`; as `Ridge` has them.
+
+    See Also
+    --------
+    Ridge : The same with a given penalty.
+    ridge_path : The coefficients for many penalties.
+
+    Notes
+    -----
+    In leave-one-out a weight is not a number of repetitions: a row is left out with all of its
+    weight s_i, and the score is −(1/n) Σ s_i e_i². With folds the weights are repetitions, and the
+    default scores take them too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sketchridge import RidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 10))
+    >>> y = X @ np.ones(10) + rng.standard_normal(200)
+    >>> model = RidgeCV(np.logspace(-2, 3, 6), cv=5).fit(X, y)
+    >>> model.alpha_ in model.alphas, model.cv_scores_.shape
+    (True, (5, 6))
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeCV:
-        """Choose the penalty and fit the coefficients."""
+        """Choose the penalty and fit the coefficients.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            The rows, as for `Ridge`.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The targets, or labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights ≥ 0.
+        **params
+            For the scorer and the splitter (groups), with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        self
+        """
         scorer, scoring, splitting = self._routed(sample_weight, params)
         data = inputs.read_data(self, X, sample_weight)
         targets = inputs.read_targets(self, data.X, y)
@@ -285,6 +367,68 @@ class RidgeClassifierCV(ClassesAsTargets, CrossValidated):
     """Ridge regression on classes, with its penalty chosen by cross-validation.
 
     It takes the place of `sklearn.linear_model.RidgeClassifierCV`.
+
+    Parameters
+    ----------
+    alphas : float or array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
+        The penalties to choose from: > 0, or ≥ 0 with `cv`. They mean what `Ridge`'s does.
+    fit_intercept : bool, default=True
+        Fit an unpenalised intercept.
+    scoring : str or callable, default=None
+        scikit-learn's. None is minus the mean squared error for leave-one-out, and the accuracy
+        for folds.
+    cv : int, splitter or iterable of splits, default=None
+        None is leave-one-out, by a formula, not by as many fits.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, which multiply those of the rows.
+    gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
+        How leave-one-out finds the leverages: "svd" and "eigen" (scikit-learn's names) exactly, by
+        a decomposition of the smaller side of X; "stochastic" by fits to random signs; None and
+        "auto" exactly where that side is at most 2000.
+    store_cv_results : bool, default=False
+        Keep `cv_results_`; with leave-one-out only.
+    solver, preconditioner, rank, tol, max_passes, max_seconds, max_memory
+        As for `Ridge`. With "auto" all alphas share one decomposition or one Krylov space; a
+        solver that is asked for solves one alpha after another, from its neighbour's solution.
+    alpha_scale, random_state, verbose, callback, max_iter
+        As for `Ridge`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The penalty that was chosen.
+    best_score_ : float
+        Its score; the mean over the folds, or over all rows.
+    alpha_scores_ : ndarray of shape (n_alphas,)
+        The scores of all alphas, in the order given.
+    alpha_score_errors_ : ndarray of the same shape
+        A bound of their standard errors where leverages were estimated, else 0.
+    cv_scores_ : ndarray of shape (n_folds, n_alphas)
+        The scores fold by fold, with `cv`.
+    cv_results_ : ndarray of shape (n_samples, n_targets, n_alphas)
+        With `store_cv_results`: the weighted squared errors of rows left out, or, with `scoring`,
+        their predictions.
+    cv_relative_gap_ : float
+        The largest certified relative gap of all fits that were compared.
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    coef_, intercept_, gap_, relative_gap_, coef_error_bound_, lam_, solver_, plan_, history_
+        Of the model that was kept, fitted to all rows with `alpha_`; as `RidgeClassifier` has them.
+
+    See Also
+    --------
+    RidgeClassifier : The same with a given penalty.
+    RidgeCV : For targets that are numbers, and what is meant by weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sketchridge import RidgeClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 10))
+    >>> model = RidgeClassifierCV(np.logspace(-2, 3, 6), cv=5).fit(X, X[:, 0] > 0)
+    >>> bool(model.best_score_ > 0.9)
+    True
     """
 
     alpha_per_target = False
@@ -333,7 +477,23 @@ class RidgeClassifierCV(ClassesAsTargets, CrossValidated):
         self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **params: Any) -> RidgeClassifierCV:
-        """Choose the penalty and fit the coefficients."""
+        """Choose the penalty and fit the coefficients.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_samples, n_features)
+            The rows, as for `Ridge`.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            The targets, or labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights ≥ 0.
+        **params
+            For the scorer and the splitter (groups), with scikit-learn's metadata routing enabled.
+
+        Returns
+        -------
+        self
+        """
         scorer, scoring, splitting = self._routed(sample_weight, params)
         data = inputs.read_data(self, X, sample_weight)
         labels, Y = self._read_classes(data.X, y)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.solvers.base import Array
+from sketchridge.threads import Team
 
 if TYPE_CHECKING:
     from sketchridge.kernels import Centre, Direction
@@ -73,6 +74,7 @@ class Components:
     shrinking: float  # the λ that every step applies: λ, or 0 when the regulariser is sampled
     rows: Rows
     sampler: Sampler
+    team: Team  # which runs the epochs
 
     @classmethod
     def of(
@@ -105,6 +107,7 @@ class Components:
             problem.lam if exact else 0.0,
             rows,
             Sampler.of(probabilities),
+            Team(),
         )
 
     @property

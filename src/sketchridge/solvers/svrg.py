@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Components, Order, Regularization, grown, memory_of_rows
-from sketchridge.threads import run_together, thread_count
+from sketchridge.threads import thread_count
 from sketchridge.validation import check_integer, check_optional
 
 if TYPE_CHECKING:
@@ -146,26 +145,25 @@ def _one_move(
     direction = components.direction(problem, gradient)
     state = kernels.make_pair(rows, np.zeros(d), np.zeros(d))
     dense = isinstance(rows, np.ndarray)
-    bounds = column_bounds(d, thread_count()) if dense else [0, d]
-    parts = len(bounds) - 1
+    bounds = np.array(column_bounds(d, thread_count()) if dense else [0, d])
+    parts = bounds.size - 1
     mail = np.zeros((2, parts, kernels.SUMS))
     posted = np.zeros((parts, kernels.PER_CACHE_LINE), dtype=np.int64)
-    tasks = [
-        partial(
-            kernels.svrg_epoch,
-            rows,
-            order,
-            components.scales,
-            components.coordinates,
-            components.centre,
-            direction,
-            steps,
-            kernels.Channel(part, start, stop, mail, posted),
-            state,
-        )
-        for part, (start, stop) in enumerate(pairwise(bounds))
+    epoch = partial(
+        kernels.svrg_epoch,
+        rows,
+        order,
+        components.scales,
+        components.coordinates,
+        components.centre,
+        direction,
+        steps,
+    )
+    alone = [partial(epoch, kernels.Channel(kernels.ALONE, bounds, mail, posted), state)]
+    together = [
+        partial(epoch, kernels.Channel(part, bounds, mail, posted), state) for part in range(parts)
     ]
-    basis_point: Array = run_together(tasks)[0]
+    basis_point: Array = components.team.run(together, alone)[0]
     inside: Array = components.preconditioner.basis @ basis_point
     return kernels.split_pair(rows, state)[1] + inside
 
