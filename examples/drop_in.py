@@ -25,12 +25,12 @@ OURS = ("direct", "cg", "svrg", "saga")
 
 
 def badly_scaled_data():
-    """2000 rows of 60 columns, whose directions differ in strength by a factor of 10000."""
+    """1000 rows of 60 columns, whose directions differ in strength by a factor of 10000."""
     rng = np.random.default_rng(0)
-    left, _ = np.linalg.qr(rng.standard_normal((2000, 60)))
+    left, _ = np.linalg.qr(rng.standard_normal((1000, 60)))
     right, _ = np.linalg.qr(rng.standard_normal((60, 60)))
-    X = np.sqrt(2000) * (left * np.geomspace(1, 1e-4, 60)) @ right.T
-    return X, X @ rng.standard_normal(60) + 0.1 * rng.standard_normal(2000) + 3.0
+    X = np.sqrt(1000) * (left * np.geomspace(1, 1e-4, 60)) @ right.T
+    return X, X @ rng.standard_normal(60) + 0.1 * rng.standard_normal(1000) + 3.0
 
 
 def objective(model, X, y):
