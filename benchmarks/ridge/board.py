@@ -18,12 +18,14 @@ from benchmark_utils.analysis import (
     FINEST,
     LARGEST,
     NOBODY,
+    PEER_BOARDS,
     PENALTIES,
     SMALLEST,
     Duel,
     duels,
     lateness,
     name,
+    on_boards,
     peak_memory,
     problems_of,
     regrets,
@@ -293,13 +295,12 @@ def machine_sentence(machine: dict[str, object]) -> str:
 
 def report(runs: Sequence[Run], machine: dict[str, object], small: dict[str, float] | None) -> str:
     """The whole section of the docs."""
-    boards = {board: [r for r in runs if r.board == board] for board in {r.board for r in runs}}
-    peers = boards.get("peers") or boards.get("quick") or boards.get("tiny") or []
+    peers, growth = on_boards(runs, PEER_BOARDS), on_boards(runs, ["growth"])
     sections = [machine_sentence(machine)]
     if peers:
         sections += [peers_section(peers), stochastic_section(peers), memory_section(peers)]
-    if "growth" in boards:
-        sections.append(growth_section(boards["growth"]))
+    if growth:
+        sections.append(growth_section(growth))
     ours = [run for run in runs if run.board != "growth" and is_ours(run.solver)]
     if ours:
         sections += [lateness_section(ours), regret_section(ours)]
@@ -331,7 +332,6 @@ def main() -> None:
     path = arguments.results / "small.json"
     section = report(runs, machine, json.loads(path.read_text()) if path.exists() else None)
     print(section)
-    (arguments.results / "everything.md").write_text(everything(runs))
     if arguments.docs is not None:
         write_docs(arguments.docs, section, runs)
 
@@ -342,8 +342,9 @@ def write_docs(docs: Path, section: str, runs: Sequence[Run]) -> None:
     pictures = [draw_times(runs, docs / "figures"), draw_profile(runs, docs / "figures")]
     images = "\n\n".join(f"![{alt}](figures/{path.name})" for alt, path in pictures)
     page = docs / "benchmarks.md"
-    page.write_text(between_markers(page.read_text(), f"{section}\n\n{images}"))
-    (docs / "benchmarks-all.md").write_text(everything(runs))
+    rest = "The times of every solver are in [benchmarks-all.md](benchmarks-all.md)."
+    page.write_text(between_markers(page.read_text(), f"{section}\n\n{rest}\n\n{images}"))
+    (docs / "benchmarks-all.md").write_text(everything(on_boards(runs, PEER_BOARDS)))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmark_utils.analysis import (
     FINEST,
+    PEER_BOARDS,
     PENALTIES,
     SMALLEST,
     fastest,
     name,
+    on_boards,
     performance_profile,
     problems_of,
 )
@@ -17,6 +20,7 @@ from benchmark_utils.runs import AUTO, Problem, Run, is_ours, times_to
 
 FLOOR = 1e-9  # below the levels that matter
 SHOWN = 5  # peers a panel
+WIDEST = 100.0  # times the best solver's time
 # Distinguishable in print, in grey and by most colour-blind readers (Okabe and Ito).
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 OUR_COLOUR = "#0072B2"
@@ -25,7 +29,7 @@ OUR_COLOUR = "#0072B2"
 def draw_times(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
     """A panel a problem: what each solver reached in what time, the smallest penalty."""
     pyplot = _pyplot()
-    board = [run for run in runs if run.board in ("peers", "quick", "tiny")]
+    board = on_boards(runs, PEER_BOARDS)
     problems = [problem for problem in problems_of(board) if problem.lam == SMALLEST]
     rows = -(-len(problems) // 2)
     figure, axes = pyplot.subplots(
@@ -47,7 +51,7 @@ def _panel(axis: Any, runs: Sequence[Run], problem: Problem) -> None:
     peers = {run.solver for run in here if not is_ours(run.solver)}
     best = sorted(peers, key=lambda s: (fastest(times, problem, lambda x: x == s)[1].median, s))
     for solver, colour in zip((AUTO, *best[:SHOWN]), (OUR_COLOUR, *COLOURS), strict=False):
-        front = pareto([(r.seconds, r.suboptimality) for r in here if r.solver == solver])
+        front = pareto(medians([run for run in here if run.solver == solver]))
         if front:
             across, heights = zip(*front, strict=True)
             width = 2.5 if solver == AUTO else 1.3
@@ -57,6 +61,16 @@ def _panel(axis: Any, runs: Sequence[Run], problem: Problem) -> None:
     axis.set(title=name(problem), xlabel="seconds", ylabel="(F(w) − F*) / F(0)")
     axis.legend(frameon=False, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def medians(runs: Sequence[Run]) -> list[tuple[float, float]]:
+    """Seconds and suboptimality of a solver by its settings, over the rounds."""
+    settings = {run.setting for run in runs}
+    groups = [[run for run in runs if run.setting == setting] for setting in sorted(settings)]
+    return [
+        (median(run.seconds for run in group), median(run.suboptimality for run in group))
+        for group in groups
+    ]
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -71,16 +85,19 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def draw_profile(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
     """The share of problems that a solver finished within a factor of the best."""
     pyplot = _pyplot()
-    board = [r for r in runs if r.board in ("peers", "quick", "tiny")]
+    board = on_boards(runs, PEER_BOARDS)
     board = [run for run in board if run.solver == AUTO or not is_ours(run.solver)]
     profile = performance_profile(board, FINEST)
-    ranked = sorted(profile, key=lambda solver: (solver != AUTO, sorted(profile[solver])))
+    ranked = sorted(profile, key=lambda s: (s != AUTO, sum(min(f, WIDEST) for f in profile[s])))
     figure, axis = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
     for solver, colour in zip(ranked, (OUR_COLOUR, *COLOURS), strict=False):
-        factors = sorted(factor for factor in profile[solver] if factor < float("inf"))
-        shares = [(place + 1) / len(profile[solver]) for place in range(len(factors))]
-        axis.step(factors, shares, where="post", color=colour, label=solver)
-    axis.set(xscale="log", ylim=(0, 1.02), xlabel="time over the best solver's, to 1e-6")
+        factors = sorted(factor for factor in profile[solver] if factor < WIDEST)
+        shares = [place / len(profile[solver]) for place in range(len(factors) + 1)]
+        across, up = [1.0, *factors, WIDEST], [*shares, shares[-1]]
+        width = 2.5 if solver == AUTO else 1.3
+        axis.step(across, up, where="post", color=colour, lw=width, label=solver)
+    axis.set(xscale="log", xlim=(0.97, WIDEST), ylim=(0, 1.02))
+    axis.set_xlabel("time over the best solver's, to 1e-6")
     axis.set_ylabel("share of problems and penalties")
     axis.legend(frameon=False, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)

@@ -205,7 +205,7 @@ def _processor():
 def _packages():
     """The versions of what requirements.txt names, and of the two that it does not."""
     lines = (HERE / "requirements.txt").read_text().splitlines()
-    pinned = [line.split("==")[0] for line in lines if "==" in line]
+    pinned = [line.split("==")[0] for line in lines if "==" in line and "# tool" not in line]
     return {name: _version(name) for name in ("sketchridge", *pinned, "sklearn-contrib-lightning")}
 
 

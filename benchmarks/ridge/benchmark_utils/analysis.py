@@ -18,6 +18,7 @@ from benchmark_utils.runs import (
     times_to,
 )
 
+PEER_BOARDS = ("peers", "quick", "tiny")
 FINEST = min(LEVELS)
 SMALLEST, LARGEST = "1e-08", "1/n"  # penalties, as benchopt writes them
 NAMES = {
@@ -62,6 +63,10 @@ class Duel:
 
 
 NOBODY = Spread(math.inf, math.inf, math.inf, 0)
+
+
+def on_boards(runs: Iterable[Run], boards: Sequence[str]) -> list[Run]:
+    return [run for run in runs if run.board in boards]
 
 
 def problems_of(runs: Iterable[Run]) -> list[Problem]:

@@ -10,6 +10,7 @@ class Solver(CertifiedSolver):
     name = "sketchridge"
     sampling_strategy = "tolerance"
     requirements = ["pip::sketchridge"]
+    patient = True
     warm_up_level = LEVELS[-1]  # the planner may choose otherwise at a coarser one
 
     def method(self):
