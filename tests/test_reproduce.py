@@ -20,7 +20,7 @@ from sketchridge.experiments import (
     run,
 )
 from sketchridge.paper_comparison import checks, compare, explain, fit
-from sketchridge.reproduce import read_results, reproduce, write
+from sketchridge.reproduce import read_results, reproduce, save_results, write
 from tests.test_cli import run as run_command
 
 GAINS = {  # as printed
@@ -105,6 +105,22 @@ def test_the_page_is_written_with_its_pictures_and_can_be_drawn_again(quick, tmp
         assert after.gain == pytest.approx(before.gain, rel=1e-4)
         assert after.svrg.setting == before.svrg.setting
         assert after.fit.offset == pytest.approx(before.fit.offset, rel=1e-4, abs=1e-12)
+
+
+def test_an_interrupted_run_is_gone_on_with(quick, tmp_path):
+    found, _ = quick
+    save_results(replace(found, outcomes=found.outcomes[1:], seconds=1000.0), tmp_path)
+    told, kept = [], []
+    names = ["synthetic-linear", "synthetic-quadratic"]
+    again = reproduce(
+        names, quick=True, tell=told.append, earlier=read_results(tmp_path), keep=kept.append
+    )
+    assert [outcome.name for outcome in again.outcomes] == names
+    assert sum("F* =" in line for line in told) == 1 and len(kept) == 1
+    assert again.seconds > 1000
+    # What was cut is no part of a full run.
+    with pytest.raises(MissingData):
+        reproduce(["mnist"], tmp_path, earlier=replace(found, outcomes=()))
 
 
 def test_results_that_are_missing_or_broken_are_a_sentence(tmp_path):

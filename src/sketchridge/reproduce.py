@@ -6,7 +6,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ def reproduce(
     folder: str | os.PathLike[str] | None = None,
     quick: bool = False,
     tell: Tell = lambda line: None,
+    earlier: Reproduction | None = None,
+    keep: Callable[[Reproduction], object] = lambda found: None,
 ) -> Reproduction:
     """Run the paper's experiments on the problems whose data is at hand.
 
@@ -81,6 +83,10 @@ def reproduce(
         Cut the problems and the epochs: a rehearsal in seconds, which says nothing of the paper.
     tell
         Called with a line of text as things get done.
+    earlier
+        A run that was interrupted: its problems are not run again.
+    keep
+        Called with what is found so far after every problem, so that it can be saved.
 
     Returns
     -------
@@ -94,35 +100,57 @@ def reproduce(
     >>> found.rows[0].gain > 1
     True
     """
-    began = time.perf_counter()
-    outcomes, skipped = [], []
-    for name in list(names) or PAPER_PROBLEMS:
+    chosen = check_names(names)
+    began, spent = time.perf_counter(), 0.0 if earlier is None else earlier.seconds
+    done = {} if earlier is None else {outcome.name: outcome for outcome in earlier.outcomes}
+    found = {name: done[name] for name in chosen if name in done and done[name].cut == quick}
+    skipped: list[str] = []
+
+    def so_far() -> Reproduction:
+        outcomes = tuple(found[name] for name in PAPER_PROBLEMS if name in found)
+        seconds = spent + time.perf_counter() - began
+        return Reproduction(outcomes, tuple(skipped), seconds, describe_machine())
+
+    for name in chosen:
+        if name not in found:
+            try:
+                found[name] = investigate(name, folder, quick, tell)
+                keep(so_far())
+            except MissingData as missing:
+                skipped.append(str(missing))
+                tell(f"skipped: {missing}")
+    if not found:
+        raise MissingData(f"there is nothing to run: {' '.join(skipped)}")
+    return so_far()
+
+
+def check_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The problems asked for, or all of them."""
+    chosen = tuple(names) or PAPER_PROBLEMS
+    for name in chosen:
         if name not in PAPER_PROBLEMS:
             raise ValueError(
                 f"{name!r} is no problem of the paper: choose {', '.join(PAPER_PROBLEMS)}"
             )
-        try:
-            outcomes.append(investigate(name, folder, quick, tell))
-        except MissingData as missing:
-            skipped.append(str(missing))
-            tell(f"skipped: {missing}")
-    if not outcomes:
-        raise MissingData(f"there is nothing to run: {' '.join(skipped)}")
-    return Reproduction(
-        tuple(outcomes), tuple(skipped), time.perf_counter() - began, describe_machine()
-    )
+    return chosen
 
 
 def write(found: Reproduction, folder: Path) -> Path:
     """Write the figures, the page and the numbers; returns the page's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+    save_results(found, folder)
     pictures = draw_all(found.rows, folder / PICTURES)
     links = {name: f"{PICTURES}/{path.name}" for name, path in pictures.items()}
-    text = as_markdown(found.page(), links)
-    for name, content in ((RESULTS, _json(found)), (PAGE, text)):
-        with atomic_write(folder / name) as file:
-            file.write(content.encode())
+    with atomic_write(folder / PAGE) as file:
+        file.write(as_markdown(found.page(), links).encode())
     return folder / PAGE
+
+
+def save_results(found: Reproduction, folder: Path) -> None:
+    """Write the numbers alone, from which all else can be drawn."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found.as_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
+    with atomic_write(folder / RESULTS) as file:
+        file.write(text.encode())
 
 
 def read_results(folder: Path) -> Reproduction:
@@ -151,10 +179,6 @@ def describe_machine() -> str:
 
 
 # -- as JSON -----------------------------------------------------------------------------------
-
-
-def _json(found: Reproduction) -> str:
-    return json.dumps(found.as_dict(), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _rounded(value: Any) -> Any:

@@ -41,6 +41,9 @@ def reproduce(
         bool,
         typer.Option("--redraw", help="Only draw and write again from the last run's numbers."),
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where an interrupted run with this --out ended.")
+    ] = False,
     report: Report = None,
     json: Json = False,
     force: Force = False,
@@ -55,7 +58,7 @@ def reproduce(
     from sketchridge import report as report_page
     from sketchridge.files import check_destination
     from sketchridge.paper_comparison import checks
-    from sketchridge.reproduce import read_results, write
+    from sketchridge.reproduce import read_results, save_results, write
     from sketchridge.reproduce import reproduce as run
 
     plots.check_available()
@@ -65,7 +68,14 @@ def reproduce(
     if redraw:
         found = read_results(destination)
     else:
-        found = run(names or (), folder, quick, lambda line: err.print(line, markup=False))
+        found = run(
+            names or (),
+            folder,
+            quick,
+            lambda line: err.print(line, markup=False),
+            read_results(destination) if resume else None,
+            lambda so_far: save_results(so_far, destination),
+        )
     written = [write(found, destination)]
     if report is not None:
         report_page.write(found.page(), report)
