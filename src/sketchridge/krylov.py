@@ -94,10 +94,10 @@ class KrylovSpace:
             self._orthogonalise(rows, recent, inside, upper)
             before = _spectral_norm(rows)
             self._orthogonalise(rows, slice(0, filled), inside, upper)
-            left, sizes, right = np.linalg.svd(rows.T, full_matrices=False)
+            directions, sizes, right = _principal(rows)
             turned = right @ upper
             kept = sizes * np.linalg.norm(turned, axis=1) > 8 * EPSILON * norm
-            rows, upper = np.ascontiguousarray(left[:, kept].T), (sizes[:, None] * turned)[kept]
+            rows, upper = directions[kept], (sizes[:, None] * turned)[kept]
             if not kept.any() or sizes[kept].min() > MUCH_LEFT * before:
                 break
         self.basis[filled : filled + rows.shape[0]] = rows
@@ -149,5 +149,16 @@ class KrylovSpace:
         return gaps.reshape(count, targets)
 
 
+def _principal(rows: Array) -> tuple[Array, Array, Array]:
+    """Orthonormal directions (w, d), sizes (w,) and a rotation that make up the rows' transpose."""
+    if rows.shape[0] == 1:
+        size = np.linalg.norm(rows)
+        return rows / (size or 1.0), np.array([size]), np.eye(1)
+    left, sizes, right = np.linalg.svd(rows.T, full_matrices=False)
+    return np.ascontiguousarray(left.T), sizes, right
+
+
 def _spectral_norm(rows: Array) -> float:
+    if rows.shape[0] == 1:
+        return float(np.linalg.norm(rows))
     return float(np.sqrt(np.linalg.eigvalsh(rows @ rows.T)[-1].clip(0.0)))

@@ -143,7 +143,8 @@ class Tracer:
 
     def intercepts(self) -> Array:
         """The best intercepts, (L, t)."""
-        return np.array([self.problem.intercept(coef.T) for coef in self.coef])
+        with threads_for(self.problem, self.problem.targets):
+            return np.array([self.problem.intercept(coef.T) for coef in self.coef])
 
     def plan(self, notes: list[str]) -> Plan:
         """What was done, and why."""
