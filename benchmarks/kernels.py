@@ -30,16 +30,24 @@ RANK, BLOCKS = 30, 4
 IN_A_ROW = 5  # epochs follow one another in a solve, and find the threads as the last one left them
 
 
+SETTLE = 0.1  # seconds: BLAS's threads go on spinning for some while after a product
+
+
 def seconds(action):
     began = time.perf_counter()
     action()
     return time.perf_counter() - began
 
 
+def settled_seconds(action):
+    time.sleep(SETTLE)
+    return seconds(action)
+
+
 def compare(name, part, yardstick, limit, repeats):
     """Time part and yardstick in turn; print the ratio's median and quartiles."""
     part(), yardstick()
-    pairs = np.array([(seconds(part), seconds(yardstick)) for _ in range(repeats)])
+    pairs = np.array([[settled_seconds(run) for run in (part, yardstick)] for _ in range(repeats)])
     ratios = pairs[:, 0] / pairs[:, 1]
     low, median, high = np.quantile(ratios, [0.25, 0.5, 0.75])
     ours, theirs = 1e3 * np.median(pairs, axis=0)

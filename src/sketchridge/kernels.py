@@ -492,6 +492,9 @@ def _read_csr_block(
     order: Array,
     t: int,
     size: int,
+    pending: bool,
+    pushes: Array,
+    weighted: Array,
     start: int,
     stop: int,
     state: Array,
@@ -529,6 +532,9 @@ def _read_dense_block(
     order: Array,
     t: int,
     size: int,
+    pending: bool,
+    pushes: Array,
+    weighted: Array,
     start: int,
     stop: int,
     state: Array,
@@ -538,7 +544,15 @@ def _read_dense_block(
     slope: Array,
     gram: Array,
 ) -> None:
+    """The block's inner products, after the last block's rows were added if that is pending."""
     i, n = order[t], rows.shape[0]
+    if pending and size > 1:
+        _add_and_read_four_rows(
+            rows, order, t, pushes, weighted, start, stop, state, gradient, inner, slope, gram
+        )
+        return
+    if pending:
+        _add_four_rows(rows, order, t - ROWS_PER_BLOCK, start, stop, pushes, weighted, state)
     if size > 1:
         _read_four_rows(rows, order, t, start, stop, state, gradient, inner, slope, gram)
     elif i < n:
@@ -580,6 +594,58 @@ def _read_four_rows(
     c01, c02, c03, c12, c13, c23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(np.uint64(start), np.uint64(stop)):
         uj, gj = state[0, j], gradient[j]
+        x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
+        x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
+        a0 += x0 * uj
+        a1 += x1 * uj
+        a2 += x2 * uj
+        a3 += x3 * uj
+        b0 += x0 * gj
+        b1 += x1 * gj
+        b2 += x2 * gj
+        b3 += x3 * gj
+        c01 += x0 * x1
+        c02 += x0 * x2
+        c03 += x0 * x3
+        c12 += x1 * x2
+        c13 += x1 * x3
+        c23 += x2 * x3
+    inner[0], inner[1], inner[2], inner[3] = a0, a1, a2, a3
+    slope[0], slope[1], slope[2], slope[3] = b0, b1, b2, b3
+    gram[0, 1], gram[0, 2], gram[0, 3] = c01, c02, c03
+    gram[1, 2], gram[1, 3], gram[2, 3] = c12, c13, c23
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_and_read_four_rows(
+    rows: Array,
+    order: Array,
+    t: int,
+    pushes: Array,
+    weighted: Array,
+    start: int,
+    stop: int,
+    state: Array,
+    gradient: Array,
+    inner: Array,
+    slope: Array,
+    gram: Array,
+) -> None:
+    """`_add_four_rows` of the block before, and `_read_four_rows`, in one sweep."""
+    k0, k1, k2, k3 = order[t - 4], order[t - 3], order[t - 2], order[t - 1]
+    p0, p1, p2, p3 = pushes[0], pushes[1], pushes[2], pushes[3]
+    w0, w1, w2, w3 = weighted[0], weighted[1], weighted[2], weighted[3]
+    i0, i1, i2, i3 = order[t], order[t + 1], order[t + 2], order[t + 3]
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+    c01, c02, c03, c12, c13, c23 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(np.uint64(start), np.uint64(stop)):
+        y0, y1 = np.float64(rows[k0, j]), np.float64(rows[k1, j])
+        y2, y3 = np.float64(rows[k2, j]), np.float64(rows[k3, j])
+        uj = state[0, j] + (p0 * y0 + p1 * y1 + p2 * y2 + p3 * y3)
+        state[0, j] = uj
+        state[1, j] += w0 * y0 + w1 * y1 + w2 * y2 + w3 * y3
+        gj = gradient[j]
         x0, x1 = np.float64(rows[i0, j]), np.float64(rows[i1, j])
         x2, x3 = np.float64(rows[i2, j]), np.float64(rows[i3, j])
         a0 += x0 * uj
@@ -877,7 +943,9 @@ def svrg_epoch(
     gram = np.zeros((ROWS_PER_BLOCK, ROWS_PER_BLOCK))
     lazy = np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # θ, φ, ψ, ⟨u, m⟩ and the step of the last fold
     gradient_weight, mean_weight = 0.0, 0.0
-    t, turn = 0, 0
+    t, turn, size = 0, 0, 0
+    # Threads that share the columns add a block's rows while they read the next one's.
+    pending = False
     while t < order.size:
         prefetch_rows(rows, coordinates, order, t)
         size = block_size(rows, order, t)
@@ -887,6 +955,9 @@ def svrg_epoch(
                 order,
                 t,
                 size,
+                pending,
+                pushes,
+                weighted,
                 bounds[mine],
                 bounds[mine + 1],
                 state,
@@ -953,7 +1024,9 @@ def svrg_epoch(
         fold(rows, t, start, stop, lazy, state, gradient, mean, gradient_mean, mean_mean)
         for p in range(size):
             pushes[p] /= lazy[0]
-        write_block(rows, order, t, size, start, stop, pushes, weighted, state)
+        pending = parts > 1 and size > 1
+        if not pending:
+            write_block(rows, order, t, size, start, stop, pushes, weighted, state)
         if centred:
             for p in range(size):
                 i = order[t + p]
@@ -961,6 +1034,8 @@ def svrg_epoch(
         t += size
         turn += 1
 
+    if pending:
+        write_block(rows, order, t - size, size, start, stop, pushes, weighted, state)
     add_to_second(rows, start, stop, gradient_weight, gradient, state)
     if centred:
         add_to_second(rows, start, stop, mean_weight, mean, state)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from threadpoolctl import ThreadpoolController
 
 # Of so many runs, one is the way that was slower.
 SECOND_CHANCE = 16
+# Until each way has been run twice; the very first times threads start, and code is loaded.
+TRIALS = 4
 
 
 @cache
@@ -75,7 +78,9 @@ class Team:
 
     def __init__(self) -> None:
         self.runs = 0
-        self.seconds = {True: 0.0, False: 0.0}  # of the last run, together and alone
+        # Of the last two runs together and alone: the better one counts, for a single run may be
+        # held up by what went before, BLAS threads that still spin, say.
+        self.seconds = {way: deque([0.0], maxlen=2) for way in (True, False)}
 
     def run(
         self, together: Sequence[Callable[[], Any]], alone: Sequence[Callable[[], Any]]
@@ -86,14 +91,14 @@ class Team:
         as_team = self._as_team()
         began = time.perf_counter()
         result = run_together(together) if as_team else run_all(alone)
-        self.seconds[as_team] = time.perf_counter() - began
+        self.seconds[as_team].append(time.perf_counter() - began)
         self.runs += 1
         return result
 
     def _as_team(self) -> bool:
-        faster = self.seconds[True] <= self.seconds[False]
-        if self.runs < 3:  # together twice: the first time threads start, and code is loaded
-            return self.runs != 1
+        faster = min(self.seconds[True]) <= min(self.seconds[False])
+        if self.runs < TRIALS:
+            return self.runs % 2 == 0
         return not faster if self.runs % SECOND_CHANCE == 0 else faster
 
 
