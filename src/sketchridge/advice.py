@@ -29,6 +29,7 @@ BEST_EPOCH = 0.1
 ITERATIONS_A_DIRECTION = 1.5
 # The rows' norms, the start and the certificate.
 FIXED_PASSES = 4
+PASSES_AN_EPOCH = 2  # the steps, and the snapshot's gradient
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Advice:
 
 
 def advise(
-    known: Eigenvalues, lam: float, tol: float, n: int, stored: int, sparse: bool, ranks: int
+    known: Eigenvalues, lam: float, tol: float, n: int, stored: int, ranks: int
 ) -> Advice:
     """Weigh the methods for data of n rows with so many stored values, at ranks up to `ranks`."""
     d = known.dimension
@@ -93,12 +94,11 @@ def advise(
     before = (known.trace[1] + lam) / floor
     after = (known.capped_sums[1][:ranks] + (k + 1) * lam) / floor
     iterations = _cg_iterations(known, lam, tol)
-    epoch = 3 if sparse else 2
     sketch = 1 + COLUMN_COST * k
-    svrg = epoch * svrg_epochs(after, n, tol)
+    svrg = PASSES_AN_EPOCH * svrg_epochs(after, n, tol)
     svrg_cost = (FEW_BLOCKS + 1) * sketch + svrg * (1 + k * n / stored)
     cg_cost = sketch + iterations[1 : ranks + 1] * (1 + k * d / stored)
-    plain = epoch * float(svrg_epochs(np.array([before]), n, tol)[0])
+    plain = PASSES_AN_EPOCH * float(svrg_epochs(np.array([before]), n, tol)[0])
     found = [
         _best("svrg", "lanczos", svrg + FEW_BLOCKS + 1, svrg_cost),
         _best("cg", "nystrom", iterations[1 : ranks + 1] + 1, cg_cost),

@@ -445,7 +445,7 @@ def _penalty(
         ),
         effective_dimension=known.effective_dimension(lam),
         explained=None if known.energies is None else known.energies.explained(raw_lam),
-        advice=advise(known, lam, tol, n, facts.stored, facts.sparse, ranks),
+        advice=advise(known, lam, tol, n, facts.stored, ranks),
     )
 
 

@@ -276,15 +276,14 @@ def _csr_add(rows: CSR, i: int, factor: float, v: Array) -> None:
 # ----------------------------------------------------------------------------------------
 
 
-def make_pair(rows: Any, first: Array, second: Array) -> Array:
-    """Two vectors (d,) as a pair."""
-    return np.ascontiguousarray(np.stack([first, second], axis=int(isinstance(rows, CSR))))
+def bundle(rows: Any, *vectors: Array) -> Array:
+    """Vectors (d,) in one array, laid out as these rows touch them."""
+    return np.ascontiguousarray(np.stack(vectors, axis=int(isinstance(rows, CSR))))
 
 
-def split_pair(rows: Any, pair: Array) -> tuple[Array, Array]:
-    """The two vectors (d,) of a pair."""
-    first, second = pair.T if isinstance(rows, CSR) else pair
-    return np.ascontiguousarray(first), np.ascontiguousarray(second)
+def unbundle(rows: Any, bundled: Array) -> list[Array]:
+    """The vectors (d,) of a bundle."""
+    return [np.ascontiguousarray(v) for v in (bundled.T if isinstance(rows, CSR) else bundled)]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -425,24 +424,24 @@ prefetch_next = on_rows(_prefetch_next_dense, _prefetch_csr)
 #
 # The move Δ = w − w̄ since the snapshot is s + U(b − h), with b = UᵀΔ and h = Uᵀs. The vector s
 # is kept as θu + φḡ + ψm, so that a sparse step touches the entries of its row alone. The state
-# is the pair of u and the point to return.
+# bundles u and the point to return, and for sparse rows ḡ between them, which they touch beside u.
 # ----------------------------------------------------------------------------------------
 
 
 @njit(nogil=True, cache=True)
-def _dense_add_to_second(
-    rows: Array, start: int, stop: int, factor: float, v: Array, pair: Array
+def _dense_add_to_point(
+    rows: Array, start: int, stop: int, factor: float, v: Array, state: Array
 ) -> None:
     for j in range(np.uint64(start), np.uint64(stop)):
-        pair[1, j] += factor * v[j]
+        state[1, j] += factor * v[j]
 
 
 @njit(nogil=True, cache=True)
-def _csr_add_to_second(
-    rows: CSR, start: int, stop: int, factor: float, v: Array, pair: Array
+def _csr_add_to_point(
+    rows: CSR, start: int, stop: int, factor: float, v: Array, state: Array
 ) -> None:
     for j in range(np.uint64(start), np.uint64(stop)):
-        pair[j, 1] += factor * v[j]
+        state[j, 2] += factor * v[j]
 
 
 @njit(nogil=True, cache=True)
@@ -456,7 +455,7 @@ def _csr_row_count(rows: CSR) -> int:
 
 
 row_count = on_rows(_dense_row_count, _csr_row_count)
-add_to_second = on_rows(_dense_add_to_second, _csr_add_to_second)
+add_to_point = on_rows(_dense_add_to_point, _csr_add_to_point)
 
 # ----------------------------------------------------------------------------------------
 # SVRG: a block of steps. Four dense rows are read at once: inside the block the steps follow from
@@ -499,31 +498,35 @@ def _read_csr_block(
     stop: int,
     state: Array,
     gradient: Array,
-    gradient_products: Array,
     inner: Array,
     slope: Array,
     gram: Array,
 ) -> None:
     i, n = order[t], rows.indptr.size - 1
     if i < n:
-        inner[0], slope[0] = _csr_state_dot(rows, i, state), gradient_products[i]
+        inner[0], slope[0] = _csr_state_dot(rows, i, state)
     else:
-        inner[0], slope[0] = state[i - n, 0], gradient[i - n]
+        inner[0], slope[0] = state[i - n, 0], state[i - n, 1]
 
 
 @njit(nogil=True, cache=True)
-def _csr_state_dot(rows: CSR, i: int, state: Array) -> float:
-    """`_csr_dot` with the first column of the state (d, 2)."""
+def _csr_state_dot(rows: CSR, i: int, state: Array) -> tuple[float, float]:
+    """The row's products with u and ḡ."""
     data, indices = rows.data, rows.indices
     start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
     even = start + (stop - start) // TWO * TWO
-    a, b = 0.0, 0.0
+    inner, other_inner, slope, other_slope = 0.0, 0.0, 0.0, 0.0
     for q in range(start, even, TWO):
-        a += data[q] * state[np.uint64(indices[q]), 0]
-        b += data[q + ONE] * state[np.uint64(indices[q + ONE]), 0]
+        j, other_j = np.uint64(indices[q]), np.uint64(indices[q + ONE])
+        inner += data[q] * state[j, 0]
+        other_inner += data[q + ONE] * state[other_j, 0]
+        slope += data[q] * state[j, 1]
+        other_slope += data[q + ONE] * state[other_j, 1]
     if even < stop:
-        a += data[even] * state[np.uint64(indices[even]), 0]
-    return a + b
+        j = np.uint64(indices[even])
+        inner += data[even] * state[j, 0]
+        slope += data[even] * state[j, 1]
+    return inner + other_inner, slope + other_slope
 
 
 @njit(nogil=True, cache=True)
@@ -539,7 +542,6 @@ def _read_dense_block(
     stop: int,
     state: Array,
     gradient: Array,
-    gradient_products: Array,
     inner: Array,
     slope: Array,
     gram: Array,
@@ -725,9 +727,12 @@ def _write_csr_block(
     push, weight = pushes[0], weighted[0]
     if i >= n:
         state[i - n, 0] += push
-        state[i - n, 1] += weight
+        state[i - n, 2] += weight
         return
-    _csr_pair_add(rows, i, push, weight, state)
+    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
+        j, x = np.uint64(rows.indices[q]), rows.data[q]
+        state[j, 0] += push * x
+        state[j, 2] += weight * x
 
 
 @njit(nogil=True, cache=True)
@@ -851,24 +856,18 @@ def _centre_block(
     mean_products: Array,
     mean_mean: float,
     gradient_mean: float,
-    gradient_products: Array,
     inner: Array,
     slope: Array,
     gram: Array,
 ) -> None:
-    """Turn the block's products with raw rows into those with centred ones.
-
-    The products of sparse rows with the gradient were made before the epoch, centred already.
-    """
-    raw_slope = gradient_products.size == 0
+    """Turn the block's products with raw rows into those with centred ones."""
     for p in range(size):
         i = order[t + p]
         if i >= n:
             inner[p] += lazy[2] / lazy[0] * mean[i - n]
             continue
         inner[p] += lazy[2] / lazy[0] * (mean_products[i] - mean_mean) - lazy[3]
-        if raw_slope:
-            slope[p] -= gradient_mean
+        slope[p] -= gradient_mean
         for q in range(p + 1, size):
             gram[p, q] += mean_mean - (mean_products[i] + mean_products[order[t + q]])
 
@@ -916,17 +915,18 @@ def svrg_epoch(
     channel: Channel,
     state: Array,
 ) -> Array:
-    """Run the steps `order` (m,) from the snapshot: the move is state's second, and U times (k,).
+    """Run the steps `order` (m,) from the snapshot: the move is state's last, and U times (k,).
 
     Step t draws component i = order[t] and moves Δ by −ηP⁻¹(δ x_i + ḡ + λΔ), with
     δ = scales[i]·⟨Δ, x_i⟩, scales[i] being the component's weight over its probability.
     coordinates (n, k) are the centred rows times U; (n + d, k), with U below, if the
-    regulariser is sampled. state is a pair of zeros (see `make_pair`). Of dense rows each thread
-    of the channel sees to its own columns; what is small they all compute alike.
+    regulariser is sampled. state bundles two vectors of zeros, with the gradient in between for
+    sparse rows. Of dense rows each thread of the channel sees to its own columns; what is small
+    they all compute alike.
     """
     mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
-    gradient, gradient_products = direction.gradient, direction.row_products
-    gradient_basis, gradient_mean = direction.in_basis, direction.mean_product
+    gradient, gradient_mean = direction.gradient, direction.mean_product
+    gradient_basis = direction.in_basis
     inside, shrink_inside = steps.inside, steps.shrink_inside
     outside, shrink = steps.outside, steps.shrink
     row_weights, basis_weights = steps.row_weights, steps.basis_weights
@@ -962,7 +962,6 @@ def svrg_epoch(
                 bounds[mine + 1],
                 state,
                 gradient,
-                gradient_products,
                 inner,
                 slope,
                 gram,
@@ -982,7 +981,6 @@ def svrg_epoch(
                 mean_products,
                 mean_mean,
                 gradient_mean,
-                gradient_products,
                 inner,
                 slope,
                 gram,
@@ -1036,9 +1034,9 @@ def svrg_epoch(
 
     if pending:
         write_block(rows, order, t - size, size, start, stop, pushes, weighted, state)
-    add_to_second(rows, start, stop, gradient_weight, gradient, state)
+    add_to_point(rows, start, stop, gradient_weight, gradient, state)
     if centred:
-        add_to_second(rows, start, stop, mean_weight, mean, state)
+        add_to_point(rows, start, stop, mean_weight, mean, state)
     return basis_point
 
 

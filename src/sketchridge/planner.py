@@ -300,8 +300,7 @@ def _sketched_candidates(
         yield _candidate(problem, CG(), recipe, iterations + 5, seconds)
     if not scaling:
         epochs = guess.svrg_epochs(sketch.rank, lam, tol, problem.n)
-        passes = epochs * (3 if costs.sparse else 2)
-        yield _candidate(problem, SVRG(), sketch, passes + 3, epochs * costs.epoch())
+        yield _candidate(problem, SVRG(), sketch, 2 * epochs + 3, epochs * costs.epoch())
 
 
 def _decided(

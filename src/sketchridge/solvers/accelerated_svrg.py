@@ -196,10 +196,13 @@ def accelerated_epoch(
     rest = 1.0 - SNAPSHOT_SHARE - rates.coupling
     share = rates.coupling / (1.0 - rest / rates.decay)
     scaled = rates.decay * rates.step
-    pair = kernels.make_pair(problem.rows, ahead, -share * ahead)
+    pair = kernels.bundle(problem.rows, ahead, -share * ahead)
     in_basis = preconditioner.basis.T @ ahead
     basis = np.stack([in_basis, np.zeros_like(in_basis), in_basis, -share * in_basis])
-    direction = components.direction(problem, gradient)
+    # A pass for sparse rows; the kernel makes the products of dense ones as it reads them.
+    lazy = isinstance(problem.rows, kernels.CSR)
+    products = problem.multiply(gradient[:, None])[:, 0] if lazy else np.zeros(0)
+    direction = components.direction(gradient, products)
     slow, fast = kernels.accelerated_epoch(
         problem.rows,
         order,
@@ -220,7 +223,7 @@ def accelerated_epoch(
         basis,
     )
     mean = 0.0 if problem.mean is None else problem.mean
-    first, second = kernels.split_pair(problem.rows, pair)
+    first, second = kernels.unbundle(problem.rows, pair)
     z = slow[0] * first + slow[1] * gradient + slow[2] * mean
     y = share * z + fast[0] * second + fast[1] * gradient + fast[2] * mean
     y += preconditioner.basis @ (basis[1] - share * basis[2] - basis[3])

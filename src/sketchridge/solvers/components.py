@@ -119,12 +119,11 @@ class Components:
         """`count` components by their probabilities."""
         return self.sampler.draw(rng, count)
 
-    def direction(self, problem: RidgeProblem, gradient: Array) -> Direction:
-        """The gradient with the products that the kernel needs; a pass for sparse rows."""
+    def direction(self, gradient: Array, row_products: Array | None = None) -> Direction:
+        """The gradient with the products that the kernel needs; those with the rows if given."""
         from sketchridge import kernels
 
-        lazy = isinstance(problem.rows, kernels.CSR)
-        products = problem.multiply(gradient[:, None])[:, 0] if lazy else np.zeros(0)
+        products = np.zeros(0) if row_products is None else row_products
         mean = self.centre.mean
         return kernels.Direction(
             gradient,

@@ -56,7 +56,7 @@ class SVRG:
     regularization: Regularization = "exact"
     name: ClassVar[str] = "svrg"
     summary: ClassVar[str] = "variance-reduced stochastic gradient, the paper's method"
-    cost: ClassVar[str] = "two passes an epoch (sparse: three), O(nnz(x_i) + k) a step"
+    cost: ClassVar[str] = "two passes an epoch, O(nnz(x_i) + k) a step"
     use_when: ClassVar[str] = "κ̃ is below n and a moderate accuracy will do"
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "lanczos"
@@ -142,9 +142,10 @@ def _one_move(
     from sketchridge import kernels
 
     rows, d = problem.rows, problem.d
-    direction = components.direction(problem, gradient)
-    state = kernels.make_pair(rows, np.zeros(d), np.zeros(d))
+    direction = components.direction(gradient)
     dense = isinstance(rows, np.ndarray)
+    between = [] if dense else [gradient]
+    state = kernels.bundle(rows, np.zeros(d), *between, np.zeros(d))
     bounds = np.array(column_bounds(d, thread_count()) if dense else [0, d])
     parts = bounds.size - 1
     mail = np.zeros((2, parts, kernels.SUMS))
@@ -165,7 +166,7 @@ def _one_move(
     ]
     basis_point: Array = components.team.run(together, alone)[0]
     inside: Array = components.preconditioner.basis @ basis_point
-    return kernels.split_pair(rows, state)[1] + inside
+    return kernels.unbundle(rows, state)[-1] + inside
 
 
 def column_bounds(d: int, threads: int) -> list[int]:

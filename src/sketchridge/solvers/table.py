@@ -68,7 +68,7 @@ class Table:
         preconditioner, rows = steps.preconditioner, problem.rows
         eta = step / steps.smoothness
         outside, inside = eta * preconditioner.outside, eta * preconditioner.inside
-        pair = kernels.make_pair(rows, self.coef, self.gradient)
+        pair = kernels.bundle(rows, self.coef, self.gradient)
         columns = np.stack([self.coef, self.coef, self.centred_gradient(problem)])
         basis = columns @ preconditioner.basis
         residuals = self.residuals.copy()
@@ -88,7 +88,7 @@ class Table:
             basis,
             self.total,
         )
-        point, gradient = kernels.split_pair(rows, pair)
+        point, gradient = kernels.unbundle(rows, pair)
         coef = point + preconditioner.basis @ (basis[0] - basis[1])
         return Table(self.targets, coef, residuals, gradient, float(total))
 
