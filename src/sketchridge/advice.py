@@ -83,9 +83,7 @@ class Advice:
         return f"{self.best}: {self.reason}"
 
 
-def advise(
-    known: Eigenvalues, lam: float, tol: float, n: int, stored: int, ranks: int
-) -> Advice:
+def advise(known: Eigenvalues, lam: float, tol: float, n: int, stored: int, ranks: int) -> Advice:
     """Weigh the methods for data of n rows with so many stored values, at ranks up to `ranks`."""
     d = known.dimension
     k = np.arange(1, ranks + 1)
