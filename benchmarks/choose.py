@@ -133,11 +133,11 @@ def ranking(found, accuracy, unit_time):
 
 
 def warm_up():
-    """Compile the kernels beforehand."""
+    """Compile the kernels beforehand, on data that is large enough to need them."""
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((64, 32))
+    X = rng.standard_normal((4000, 100))
     for data in (X, sparse.csr_array(X)):
-        compare(data, rng.standard_normal(64), 1.0, METHODS, max_passes=10, random_state=0)
+        compare(data, rng.standard_normal(4000), 1.0, METHODS, max_passes=10, random_state=0)
 
 
 def draw(cells, columns):

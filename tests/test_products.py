@@ -189,6 +189,33 @@ def test_a_sparse_matrix_without_any_value_gives_zeros(k, work):
     assert not fast.outer(np.ones(7), None).any()
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("values", [np.float64, np.float32])
+def test_ordered_columns_give_the_same_products_and_are_told(index, values, monkeypatch):
+    """After a few products with vectors the columns are renumbered; nothing else may change."""
+    monkeypatch.setattr(products, "SMALL_WORK", 0)
+    monkeypatch.setattr(products, "FIRST_CACHE_BYTES", 0)
+    n, d = 900, 60  # some columns are longer than one sum, some shorter, some empty
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((n, d)) * (rng.random((n, d)) < np.linspace(0.0, 1.0, d))
+    X = csr(dense, index).astype(values)
+    indices, told = X.indices.copy(), []
+    fast = SparseProducts(X, told.append)
+    weights, targets = rng.random(n) / n, rng.standard_normal((n, 1))
+    for _ in range(products.BEFORE_ORDERING + 2):
+        V, shift = rng.standard_normal((d, 1)), rng.standard_normal(1)
+        expected = X.toarray().astype(np.float64) @ V - shift
+        product, total = fast.normal(V, shift, weights)
+        assert_same(product, X.toarray().T.astype(np.float64) @ (weights[:, None] * expected), 10.0)
+        assert_same(total, weights @ expected, 10.0)
+        R, gradient = fast.residual(V, targets, shift, weights)
+        assert_same(R, expected - targets, 10.0)
+        assert_same(gradient, X.toarray().T.astype(np.float64) @ (weights[:, None] * R), 10.0)
+    assert len(told) == 1 and "copied" in told[0]
+    assert 0 < fast._ordered.long < d
+    assert np.array_equal(X.indices, indices)
+
+
 @compiled
 def test_one_thread_and_two_agree_to_rounding(kind, form, monkeypatch, tmp_path):
     monkeypatch.setattr(products, "SMALL_WORK", 0)

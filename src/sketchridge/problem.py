@@ -116,9 +116,11 @@ class RidgeProblem:
         self.n: int = X.shape[0]
         self.d: int = X.shape[1]
         dense = isinstance(X, np.ndarray)
-        self.products: Products = DenseProducts(X) if dense else SparseProducts(X)
         self.passes = 0.0
         self.notes: list[str] = []
+        self.products: Products = (
+            DenseProducts(X) if dense else SparseProducts(X, self.notes.append)
+        )
         self.weights = _normalised(sample_weight, self.n)
         self.given_lam = lam
         self.scale_rows = scale_rows

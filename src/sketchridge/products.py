@@ -7,7 +7,8 @@ float64. A float32 matrix is widened block by block, never as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -30,6 +31,10 @@ WIDE = 8
 SMALL_WORK = 300_000
 LARGE_MATRIX = 2_000_000
 VECTORISED = 16
+# So many products with single vectors say that more will come, and a vector that the first-level
+# cache holds needs no order.
+BEFORE_ORDERING = 6
+FIRST_CACHE_BYTES = 32 << 10
 
 
 class Products(Protocol):
@@ -192,11 +197,38 @@ class DenseProducts:
         return total
 
 
+@dataclass(frozen=True, eq=False)
+class FrequentFirst:
+    """A CSR matrix with its columns renumbered, those with the most entries first.
+
+    Most entries of text are in a few columns. Next to each other, their part of a vector stays
+    in the cache.
+    """
+
+    rows: Any  # kernels.CSR: the indices are a copy, the values are not
+    columns: NDArray[np.intp]  # (d,) the columns in the new order
+    long: int  # so many of the first columns have more entries than may be summed in a row
+
+    @classmethod
+    def of(cls, X: Any, longest: int) -> FrequentFirst:
+        """Renumber the columns of X."""
+        from sketchridge import kernels
+
+        counts = np.bincount(X.indices, minlength=X.shape[1])
+        columns = np.argsort(-counts, kind="stable")
+        places = np.empty(columns.size, dtype=X.indices.dtype)
+        places[columns] = np.arange(columns.size)
+        rows = kernels.CSR(X.data, places[X.indices], X.indptr)
+        return cls(rows, columns, int(np.count_nonzero(counts > longest)))
+
+
 class SparseProducts:
     """Products of a CSR matrix, by compiled kernels on our own threads; by scipy when small."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, tell: Callable[[str], None] | None = None) -> None:
         self.X = X
+        self.tell = tell  # of copies
+        self.vector_products = 0
 
     @property
     def rounding_factor(self) -> float:
@@ -315,16 +347,36 @@ class SparseProducts:
     ) -> tuple[Array, Array]:
         from sketchridge import kernels
 
-        R, rows, v = np.empty((weights.size, 1)), self._rows, np.ascontiguousarray(V[:, 0])
+        R, longest = np.empty((weights.size, 1)), longest_sum(weights.size)
+        self.vector_products += 1
+        if self.vector_products <= BEFORE_ORDERING or 8 * V.size <= FIRST_CACHE_BYTES:
+            rows, v, long = self._rows, np.ascontiguousarray(V[:, 0]), V.size
+        else:
+            rows, v, long = self._ordered.rows, V[self._ordered.columns, 0], self._ordered.long
         product = _summed(
             lambda start, stop, piece: kernels.csr_normal_vector(
                 rows, v, shifts, weights, start, stop, every, R[:, 0], piece
             ),
             self._row_ranges(),
             v.shape,
-            longest_sum(weights.size),
+            longest,
+            long,
         )
-        return R, product[:, None]
+        if rows.indices is self.X.indices:
+            return R, product[:, None]
+        restored = np.empty(V.shape)
+        restored[self._ordered.columns, 0] = product
+        return R, restored
+
+    @cached_property
+    def _ordered(self) -> FrequentFirst:
+        if self.tell is not None:
+            size = self.X.indices.nbytes / 1e6
+            self.tell(
+                f"the column indices of X are copied ({size:.1f} MB), with the columns in the "
+                "order of their entries, for faster products"
+            )
+        return FrequentFirst.of(self.X, longest_sum(self.X.shape[0]))
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -372,18 +424,23 @@ def _summed(
     ranges: list[tuple[int, int]],
     shape: tuple[int, ...],
     longest: int,
+    long: int | None = None,
 ) -> Array:
-    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array."""
+    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array.
+
+    The first `long` entries (all, if not given) are sums that may become longer than that.
+    """
 
     def part(start: int, stop: int) -> Array:
-        total = np.zeros(shape)
-        piece = total if stop - start <= longest else np.zeros(shape)
+        piece = np.zeros(shape)
+        head = piece[:long]
+        total = np.zeros(head.shape)
         for first in range(start, stop, longest):
             add(first, min(first + longest, stop), piece)
-            if piece is not total:
-                total += piece
-                piece.fill(0.0)
-        return total
+            total += head
+            head.fill(0.0)
+        head[:] = total
+        return piece
 
     return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
 
