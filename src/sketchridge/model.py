@@ -273,12 +273,16 @@ def _floats(array: NDArray[Any]) -> Array:
 
 
 def _plan(document: dict[str, Any]) -> Plan:
-    forecasts = tuple(Forecast(**forecast) for forecast in document["forecasts"])
+    def forecast(known: dict[str, Any]) -> Forecast:
+        numbers: dict[str, Any] = {n: np.nan if v is None else v for n, v in known.items()}
+        return Forecast(**numbers)
+
+    forecasts = tuple(map(forecast, document["forecasts"]))
     return Plan(**{**document, "notes": tuple(document["notes"]), "forecasts": forecasts})
 
 
 def _plan_document(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON takes it: a method may have been expected never to arrive."""
+    """A plan as JSON takes it: of some methods nothing was expected, or that they never arrive."""
     document = asdict(plan)
     for forecast in document["forecasts"]:
         forecast |= {name: json_number(forecast[name]) for name in ("passes", "seconds")}

@@ -155,15 +155,7 @@ def _fit_facts(model: Model) -> Section:
 def _fit_plan(model: Model) -> Section:
     plan = model.plan
     method = str(plan).splitlines()[0]
-    rows = [
-        (
-            forecast.method,
-            f"{forecast.passes:.0f}",
-            f"{forecast.seconds:.2g}",
-            f"{forecast.memory / 1e6:.3g}",
-        )
-        for forecast in plan.forecasts
-    ]
+    rows = [forecast.cells for forecast in plan.forecasts]
     weighed = Table(("method", "passes", "seconds", "MB"), rows, folded="what was weighed")
     return Section(
         "Plan",

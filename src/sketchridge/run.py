@@ -36,6 +36,9 @@ LOOK_EVERY = 10
 DIVERGED_FACTOR = 1e4
 STAGNATION_PATIENCE = 10
 CERTIFICATE_RANK = 50
+# What a sketch of this rank takes, in passes with one vector; a sparse product with many vectors
+# does its arithmetic for each.
+SKETCH_PASSES = {"dense": 12.0, "sparse": 80.0}
 CHECKPOINT_SECONDS = 30.0
 # Below this size of X BLAS's threads cost more than they give.
 SMALL_MATRIX = 200_000
@@ -84,6 +87,7 @@ class Run:
     idle_looks: int = 0  # since it went lower
     running_objective: Array | None = None  # at the last look
     pace: Pace = field(default_factory=Pace)
+    passes_left: float = 0.0  # at this pace
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 
@@ -255,11 +259,10 @@ class Run:
 
     def _reconsider(self, gap: Array) -> None:
         """Change the plan if the solver is slower than a method whose cost is sure."""
-        if self.choice.fallback is None or self.status is not None:
-            return
         worst = float(np.max(self._relative(gap)))
-        remaining = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
-        self.next_choice = changed(self.choice, remaining)
+        self.passes_left = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
+        if self.choice.fallback is not None and self.status is None:
+            self.next_choice = changed(self.choice, self.passes_left)
 
     def _verdict(
         self, before: Best | None, evaluation: Evaluation, advances: bool
@@ -332,9 +335,14 @@ class Run:
         assert self.curvature is not None
         if not isinstance(self.curvature, RidgeCurvature) or before is None:
             return self.curvature
-        if np.all(before - objective <= self.limits.tol * self.problem.null_objective):
+        late = np.all(before - objective <= self.limits.tol * self.problem.null_objective)
+        if late and self.passes_left > self._sketch_passes():
             return self._tight_curvature()
         return self.curvature
+
+    def _sketch_passes(self) -> float:
+        dense = isinstance(self.problem.X, np.ndarray)
+        return SKETCH_PASSES["dense" if dense else "sparse"] / self.problem.targets
 
     def _tight_curvature(self) -> Curvature:
         """The curvature, sketched now if nothing is known of H but λ."""
@@ -431,10 +439,11 @@ class Run:
 
     def _plan(self, notes: list[str]) -> Plan:
         events = [record.event for record in self.history if record.event]
+        used = self.choice.solver.uses_preconditioner  # a plan before this one may have had one
         return Plan(
             self.choice.solver.name,
-            self.preconditioner.name,
-            self.preconditioner.rank,
+            self.preconditioner.name if used else NoPreconditioner.name,
+            self.preconditioner.rank if used else 0,
             self.choice.reason,
             (*notes, *self.problem.notes, *self.preconditioner.notes, *self.notes, *events[:1]),
             self.choice.forecasts,

@@ -59,18 +59,27 @@ class Record:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the planner expected of a method."""
+    """What the planner expected of a method; passes and seconds are NaN where they are unknown."""
 
     method: str
     passes: float
     seconds: float
     memory: int  # bytes beyond X
 
-    def __str__(self) -> str:
+    @property
+    def cells(self) -> tuple[str, str, str, str]:
+        """The method, its passes, seconds and megabytes in words."""
+        unknown = self.passes != self.passes
         return (
-            f"{self.method:<32} {self.passes:8.0f} passes {self.seconds:9.2g} s "
-            f"{self.memory / 1e6:9.3g} MB"
+            self.method,
+            "?" if unknown else f"{self.passes:.0f}",
+            "?" if unknown else f"{self.seconds:.2g}",
+            f"{self.memory / 1e6:.3g}",
         )
+
+    def __str__(self) -> str:
+        method, passes, seconds, megabytes = self.cells
+        return f"{method:<32} {passes:>8} passes {seconds:>9} s {megabytes:>9} MB"
 
 
 @dataclass(frozen=True)
