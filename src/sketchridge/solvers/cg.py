@@ -82,9 +82,9 @@ def _iterates_from(
 class Smoothed:
     """The average of CG's points whose gradient is the least in P's norm (residual smoothing).
 
-    CG makes F small, and the certificate needs a small gradient, which CG's own points have later:
-    on text two thirds of the iterations suffice for the average (docs/decisions). The gradients of
-    CG are orthogonal in P's norm, so the best weights are one over their squared norms.
+    CG makes F small, and the certificate needs a small gradient, which CG's own points have later
+    (docs/decisions/15-the-points-that-cg-gives.md). The gradients of CG are orthogonal in P's norm,
+    so the best weights are one over their squared norms.
     """
 
     coef: Array  # (d, t)
