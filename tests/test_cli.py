@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
@@ -91,13 +92,19 @@ def test_the_version_is_the_packages(call):
     assert call("--version")[1].split() == ["sketchridge", sketchridge.__version__]
 
 
-def test_every_solver_and_preconditioner_is_listed(call):
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_every_solver_and_preconditioner_is_listed(call, monkeypatch, columns):
+    """In full, however narrow the terminal (and where there is none, as in a pipe)."""
     from sketchridge.preconditioner import PRECONDITIONERS
     from sketchridge.solvers import SOLVERS
 
+    monkeypatch.setenv("COLUMNS", str(columns))
     listed = call("solvers")[1]
-    for name in (*SOLVERS, *PRECONDITIONERS):
-        assert f" {name} " in listed
+    words = " ".join(listed.replace("│", " ").split())
+    assert "…" not in listed and max(map(cell_len, listed.splitlines())) <= columns
+    for entry in (*SOLVERS.values(), *PRECONDITIONERS.values()):
+        assert f" {entry.name} {entry.summary} cost: {entry.cost} when: {entry.use_when}" in words
+    assert "goes with: none, exact, lanczos, nystrom" in words
 
 
 def test_the_demo_ends_in_certified_gaps_and_a_picture(call, tmp_path):

@@ -27,6 +27,13 @@ def test_a_refused_pair_is_a_row(call, houses):  # noqa: F811
     assert code == 0 and "does not go with" in out and "converged" in out
 
 
+def test_where_no_method_ran_it_says_so_and_fails(call, houses, tmp_path):  # noqa: F811
+    picture = tmp_path / "picture.png"
+    code, out, err = call(*HOUSES, "--method", "svrg+embedding", "--plot", picture)
+    assert code == 1 and "does not go with" in out
+    assert "not written, for no method ran" in err and not picture.exists()
+
+
 def test_json_holds_every_row(call, houses, tmp_path):  # noqa: F811
     code, out, err = call(
         *HOUSES, *FEW, "--method", "svrg+embedding", "--json", "--plot", tmp_path / "picture.png"

@@ -1,5 +1,6 @@
 """`compare`: a table of methods on one problem."""
 
+import json
 import sys
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from sketchridge import CG, SVRG, Comparison, Lanczos, Nystrom, compare, solve
-from sketchridge.comparison import USUAL_METHODS, _few_rows, usual_methods
+from sketchridge.comparison import MAX_PASSES, USUAL_METHODS, _few_rows, usual_methods
 from sketchridge.comparison_plot import _styles
 from sketchridge.solution import Status
 from sketchridge.solvers import ALLOWED, AcceleratedSVRG
@@ -243,6 +244,24 @@ def test_the_plot_is_a_picture_of_every_solution(comparison, tmp_path):
     assert "my title" in text and "passes over the data" in text
     assert all(label in text for label in comparison.solutions)
     assert "svrg+diagonal" not in text
+
+
+def test_there_is_no_picture_of_nothing(data, tmp_path):
+    nothing = compare(*data, LAM, [("svrg", "diagonal")])
+    with pytest.raises(ValueError, match="no method ran"):
+        nothing.plot(tmp_path / "picture.png")
+
+
+def test_no_limit_of_passes_is_that_of_solve(data):
+    comparison = compare(*data, LAM, [("gd", "none")], max_passes=None, random_state=0)
+    assert comparison.solutions["gd+none"].converged
+    assert comparison.solutions["gd+none"].passes > MAX_PASSES
+
+
+def test_the_seed_survives_json(data):
+    comparison = compare(*data, LAM, [("svrg", "none")], random_state=0)
+    read = json.loads(json.dumps(comparison.as_dict()), parse_int=float)
+    assert int(read["seed"]) == comparison.seed
 
 
 def test_many_methods_look_different(data):

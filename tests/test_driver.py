@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from sketchridge import (
     solve,
     threads,
 )
+from sketchridge.certificate import certified_gap
 from sketchridge.preconditioner import low_rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import ALLOWED, direct
@@ -777,3 +779,68 @@ def test_the_public_names_are_the_ones_that_are_listed():
 
     assert all(hasattr(sketchridge, name) for name in sketchridge.__all__)
     assert sketchridge.solve is driver.solve and sketchridge.CG is CG
+
+
+# -- running gradients ---------------------------------------------------------------------------
+
+
+def hard_for_the_certificate():
+    """Rounding adds a few per cent to the certificate at tol = 1e-8."""
+    condition, d = 1e9, 100
+    X = with_spectrum(np.random.default_rng(0), 110, d, np.geomspace(1, condition**-0.5, d))
+    y = np.linalg.svd(X, full_matrices=False)[0].sum(axis=1)
+    return X, y, 0.1 / condition
+
+
+def test_a_certificate_that_is_missed_by_a_little_does_not_start_the_solver_again():
+    X, y, lam = hard_for_the_certificate()
+    settings = {"rank": 20, "tol": 1e-8, "max_passes": 5000, "random_state": 0}
+    solution = solve(X, y, lam, "cg", "nystrom", **settings)
+    assert solution.converged
+    assert sum(record.certified for record in solution.history) <= 4
+    # Literally: every point of one uninterrupted run certified afresh, until one is within tol.
+    problem = RidgeProblem(X, y[:, None], lam)
+    built = solution.preconditioner
+    iterates = CG().iterates(problem, built, np.zeros((100, 1)), None)
+    gaps = (
+        certified_gap(problem, built.curvature(), problem.evaluate(iterate.coef))[0]
+        for iterate in iterates
+    )
+    goal = 1e-8 * problem.null_objective[0]
+    enough = next(iteration for iteration, gap in enumerate(gaps) if gap <= goal)
+    assert solution.passes <= enough + 20
+
+
+@pytest.mark.parametrize("scales", [(1.0, 1e-4), (1.0, 0.0), (1e6, 1.0, 0.0)])
+def test_targets_of_other_sizes_do_not_put_the_end_off(scales):
+    """A look that promises success comes as soon as each target's own gradient does."""
+    X = with_spectrum(np.random.default_rng(0), 200, 60, np.logspace(0, -1.5, 60))
+    y = np.random.default_rng(1).standard_normal((200, 1))
+    settings = {"solver": "cg", "preconditioner": "nystrom", "rank": 5, "tol": 1e-5}
+    alike = solve(X, y * np.ones(len(scales)), 1e-4, random_state=0, **settings)
+    unlike = solve(X, y * scales, 1e-4, random_state=0, **settings)
+    assert unlike.converged.all() and unlike.passes == alike.passes
+
+
+def test_a_gradient_that_has_drifted_is_replaced(monkeypatch):
+    """A solver whose running gradient is not its point's is told, and ends all the same."""
+    X, y = data()
+    sent = []
+    literal_iterates = CG.iterates
+
+    def drifting(self, problem, preconditioner, start, rng):
+        inner = literal_iterates(self, problem, preconditioner, start, rng)
+        fresh, drift = None, 1e-3
+        while True:
+            iterate = inner.send(fresh)
+            if iterate.gradient is not None:
+                iterate = replace(iterate, coef=iterate.coef + drift)
+            fresh = yield iterate
+            if fresh is not None:
+                sent.append(fresh)
+                drift = 0.0
+
+    monkeypatch.setattr(CG, "iterates", drifting)
+    solution = solve(X, y, LAM, "cg", "nystrom", tol=1e-10, random_state=0)
+    assert solution.converged and len(sent) == 1
+    assert excess(X, y, LAM, solution.coef) <= solution.gap

@@ -1,4 +1,4 @@
-"""Gradient descent, Nesterov's method, and sketch and solve."""
+"""Conjugate gradients' smoothed points, gradient descent, Nesterov's method, sketch and solve."""
 
 import itertools
 
@@ -126,7 +126,8 @@ def dense_inverse(preconditioner):
 
 
 def run(solver, problem, preconditioner, steps):
-    iterates = solver.iterates(problem, preconditioner, np.zeros((problem.d, 1)), None)
+    start = np.zeros((problem.d, problem.targets))
+    iterates = solver.iterates(problem, preconditioner, start, None)
     return [next(iterates) for _ in range(steps + 1)]
 
 
@@ -136,6 +137,53 @@ def literal_problem(spec):
     preconditioner = SPECS[spec].build(problem, np.random.default_rng(0))
     H = literal.correlation(X) + problem.lam * np.eye(problem.d)
     return problem, preconditioner, H, X.T @ y / len(y)
+
+
+@pytest.mark.parametrize("spec", ["none", "diagonal", "lanczos", "row_sampling"])
+def test_cg_gives_the_points_of_the_least_gradient_in_the_krylov_space(spec):
+    """Found afresh for every k: least squares over span{P⁻¹b, …, (P⁻¹H)^{k−1}P⁻¹b}."""
+    problem, preconditioner, H, b = literal_problem(spec)
+    inverse, krylov = dense_inverse(preconditioner), np.zeros((problem.d, 0))
+    root = np.linalg.cholesky(inverse).T
+    for iterate in run(CG(), problem, preconditioner, 8)[1:]:
+        last = inverse @ (H @ krylov[:, -1] if krylov.size else b)
+        krylov = np.linalg.qr(np.column_stack([krylov, last]))[0]
+        weights = np.linalg.lstsq(root @ H @ krylov, root @ b, rcond=None)[0]
+        np.testing.assert_allclose(iterate.coef[:, 0], krylov @ weights, rtol=1e-7, atol=1e-9)
+        evaluation = problem.evaluate(iterate.coef)
+        np.testing.assert_allclose(iterate.objective, evaluation.objective, rtol=1e-10)
+        np.testing.assert_allclose(iterate.gradient, evaluation.gradient, atol=1e-10)
+        np.testing.assert_allclose(iterate.energy[0], d_energy(inverse, evaluation), rtol=1e-6)
+
+
+def test_cgs_targets_do_not_see_each_other_and_a_solved_one_stays():
+    """One is zero, one an eigenvector (solved by one step), two are any."""
+    rng = np.random.default_rng(0)
+    X = with_spectrum(rng, 60, 10, np.linspace(1, 0.3, 10))
+    left = np.linalg.svd(X, full_matrices=False)[0]
+    Y = np.column_stack([np.zeros(60), left[:, 2], *rng.standard_normal((2, 60))])
+    problem, spec = make(X, Y, 1e-3), NoPreconditioner()
+    together = run(CG(), problem, spec.build(problem, rng), 9)
+    assert all(np.isfinite(iterate.coef).all() for iterate in together)
+    for target in range(4):
+        one = make(X, Y[:, target], 1e-3)
+        for mine, iterate in zip(run(CG(), one, spec.build(one, rng), 9), together, strict=True):
+            np.testing.assert_allclose(iterate.coef[:, target], mine.coef[:, 0], atol=1e-10)
+    best = np.linalg.solve(X.T @ X / 60 + 1e-3 * np.eye(10), X.T @ Y / 60)
+    np.testing.assert_allclose(together[2].coef[:, :2], best[:, :2], atol=1e-12)
+    np.testing.assert_allclose(together[9].coef[:, :2], best[:, :2], atol=1e-12)
+
+
+def test_cg_starts_again_from_a_fresh_evaluation():
+    problem, preconditioner, _, _ = literal_problem("diagonal")
+    iterates = CG().iterates(problem, preconditioner, np.zeros((problem.d, 1)), None)
+    for _ in range(4):
+        next(iterates)
+    elsewhere = problem.evaluate(np.ones((problem.d, 1)))
+    again = iterates.send(elsewhere)
+    _, anew = itertools.islice(CG().iterates(problem, preconditioner, elsewhere.coef, None), 2)
+    np.testing.assert_array_equal(again.coef, anew.coef)
+    np.testing.assert_array_equal(again.energy, anew.energy)
 
 
 @pytest.mark.parametrize("spec", ["none", "diagonal", "lanczos", "row_sampling"])

@@ -39,6 +39,7 @@ USUAL_METHODS: tuple[Method, ...] = (
 # Up to this size of the smaller side, the direct solver is among them.
 AFFORDABLE_SIDE = 5000
 WARM_UP_ROWS, WARM_UP_PASSES = 64, 12
+LARGEST_SEED = 2**53  # whoever reads JSON's numbers as floating point gets the same seed
 
 
 class NotRunError(Exception):
@@ -52,7 +53,7 @@ def compare(
     methods: Sequence[Method] | Mapping[str, Method] | None = None,
     *,
     tol: float = 1e-6,
-    max_passes: float = MAX_PASSES,
+    max_passes: float | None = MAX_PASSES,
     max_seconds: float | None = None,
     max_memory: float | None = None,
     fit_intercept: bool = False,
@@ -78,7 +79,7 @@ def compare(
     tol
         The certified relative gap to reach.
     max_passes, max_seconds, max_memory
-        The budget of each method.
+        The budget of each method; None is as in `solve`.
     random_state
         None, a seed, or a numpy Generator, from which one seed for all methods is drawn.
     callback
@@ -104,11 +105,11 @@ def compare(
     X, notes = check_matrix(X)
     tol = check_number("tol", tol, 0.0, "give a number > 0", strict=True)
     budget = {
-        "max_passes": check_number("max_passes", max_passes, 0.0, "give a number > 0", strict=True),
+        "max_passes": check_optional("max_passes", max_passes, "give a number > 0, or None"),
         "max_seconds": check_optional("max_seconds", max_seconds, "give seconds > 0, or None"),
         "max_memory": check_optional("max_memory", max_memory, "give bytes > 0, or None"),
     }
-    seed = int(check_rng(random_state).integers(2**63))
+    seed = int(check_rng(random_state).integers(LARGEST_SEED))
     problem, _, _ = make_problem(X, y, lam, sample_weight, fit_intercept, scale_rows)
     named = check_methods(usual_methods(problem) if methods is None else methods)
     read_rows(problem)
@@ -377,6 +378,8 @@ class Comparison:
 
     def plot(self, path: str | Path, title: str | None = None) -> Path:
         """Draw the certified relative gap against passes and against seconds, into a file."""
+        if not self.solutions:
+            raise ValueError("no method ran, so there is nothing to draw: .errors says why")
         from sketchridge.comparison_plot import draw
 
         return draw(self.solutions, self.tol, Path(path), title or self.title())

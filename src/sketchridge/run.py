@@ -35,6 +35,8 @@ Callback = Callable[[Record], Any]
 LOOK_EVERY = 10
 DIVERGED_FACTOR = 1e4
 STAGNATION_PATIENCE = 10
+# A running gradient that is off by more than this share of the fresh one has drifted.
+DRIFT = 0.1
 CERTIFICATE_RANK = 50
 # What a sketch of this rank takes, in passes with one vector; a sparse product with many vectors
 # does its arithmetic for each.
@@ -82,7 +84,8 @@ class Run:
     latest: Array | None = None  # a point that has not been evaluated afresh
     stalled: int = 0
     looks: int = 0
-    gap_per_energy: float = np.inf
+    gap_per_energy: float | Array = np.inf
+    shortfall: float | Array = 0.0  # what a certificate had above its running gradient
     lowest_estimate: float = np.inf  # of the gap, from running gradients
     idle_looks: int = 0  # since it went lower
     running_objective: Array | None = None  # at the last look
@@ -123,7 +126,7 @@ class Run:
             if self.next_choice is not None:
                 self.choice, self.next_choice = self.next_choice, None
                 self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
-                self.lowest_estimate, self.idle_looks = np.inf, 0
+                self.lowest_estimate, self.idle_looks, self.shortfall = np.inf, 0, 0.0
                 self.notes.append(self.choice.reason)
                 start = self._where()
 
@@ -209,9 +212,25 @@ class Run:
         fresh = self._look_at_running(iterate)
         if fresh is None and self._out_of_budget():
             fresh = self.problem.evaluate(iterate.coef)
-        if fresh is not None:
-            self._judge(fresh, iterate.event)
-        return fresh
+        if fresh is None:
+            return None
+        self._judge(fresh, iterate.event)
+        return fresh if self.status is None and self._has_drifted(iterate, fresh) else None
+
+    def _has_drifted(self, iterate: Iterate, fresh: Evaluation) -> bool:
+        """Whether the solver should go on from the fresh gradient; learns the certificate's excess.
+
+        A solver that starts again loses what it has built up: a certificate that is missed by a
+        little, rounding included, is no reason for that.
+        """
+        assert iterate.gradient is not None and self.curvature is not None
+        size = np.sqrt(self.curvature.energy(fresh.gradient))
+        off = np.sqrt(self.curvature.energy(fresh.gradient - iterate.gradient))
+        drifted = not bool(np.all(off <= DRIFT * size))
+        running = size if drifted else np.sqrt(self.curvature.energy(iterate.gradient))
+        certified = np.sqrt(2 * self._certify(fresh) / self.curvature.constant)
+        self.shortfall = np.maximum(certified - running, 0.0)
+        return drifted
 
     def _look_at_running(self, iterate: Iterate) -> Evaluation | None:
         """Look at a running gradient, if it is time; evaluate afresh if it promises success."""
@@ -219,25 +238,32 @@ class Run:
         assert iterate.energy is not None
         self.looks += 1
         goal = self.limits.tol * self.problem.null_objective
-        worst_energy = float(np.max(iterate.energy))
-        promising = self.gap_per_energy * worst_energy <= float(np.min(goal))
+        promising = bool(np.all(self.gap_per_energy * iterate.energy <= goal))
         young = self.looks & (self.looks - 1) == 0  # 1, 2, 4, 8: learn the ratio early
         if not (promising or young or iterate.look) and self.looks % LOOK_EVERY:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.coef)
         curvature = self._curvature_for(iterate.objective)
-        estimate = 0.5 * curvature.constant * curvature.energy(iterate.gradient)
-        self.gap_per_energy = float(np.max(estimate)) / max(worst_energy, 1e-300)
-        worst = float(np.max(estimate))
-        self.idle_looks = 0 if worst < 0.999 * self.lowest_estimate else self.idle_looks + 1
-        self.lowest_estimate = min(worst, self.lowest_estimate)
-        if np.all(estimate <= goal) or self.idle_looks >= STAGNATION_PATIENCE:
+        size = np.sqrt(curvature.energy(iterate.gradient))
+        estimate = 0.5 * curvature.constant * (size + self.shortfall) ** 2
+        self.gap_per_energy = estimate / np.maximum(iterate.energy, 1e-300)
+        self._note_progress(float(np.max(estimate)))
+        # Below a tenth of what rounding adds there is nothing more to gain.
+        done = (estimate <= goal) | (size < 0.1 * self.shortfall)
+        if np.all(done) or self.idle_looks >= STAGNATION_PATIENCE:
             return self.problem.evaluate(iterate.coef)
         self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
         return None
+
+    def _note_progress(self, worst: float) -> None:
+        """Count the looks since the estimate went lower; slow progress adds up."""
+        if worst < 0.999 * self.lowest_estimate:
+            self.lowest_estimate, self.idle_looks = worst, 0
+        else:
+            self.idle_looks += 1
 
     def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
@@ -350,6 +376,7 @@ class Run:
             rank = min(CERTIFICATE_RANK, self.problem.n, self.problem.d)
             krylov = random_range(self.problem, rank, self.certificate_rng)
             self.curvature = SketchCurvature(krylov.nystrom(), self.problem.lam)
+            self.shortfall = 0.0
             self.notes.append(f"a Nyström sketch of rank {rank} was made for the certificate")
             if self.best is not None:
                 best = self.best.evaluation

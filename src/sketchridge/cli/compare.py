@@ -99,7 +99,9 @@ def compare(
             random_state=seed,
             callback=tell,
         )
-    if plot is not None and found.solutions:
+    if plot is not None and not found.solutions:
+        err.print(f"not written, for no method ran: {plot}", markup=False)
+    elif plot is not None:
         found.plot(plot, f"{dataset.name}: {found.title()}")
         err.print(f"written: {plot}", markup=False)
     if json:
@@ -108,6 +110,8 @@ def compare(
         out.print(found.table(), markup=False)
     if found.interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
+    if not found.solutions:
+        raise typer.Exit(ExitCode.ERROR)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rich.table import Table
@@ -15,18 +16,29 @@ def solvers() -> None:
     from sketchridge.preconditioner import PRECONDITIONERS
     from sketchridge.solvers import ALLOWED, SOLVERS
 
-    table = Table("solver", "what it is", "what it costs", "when to use it", "goes with")
-    for solver in SOLVERS.values():
-        table.add_row(*_columns(solver), _together(ALLOWED[solver.name], len(PRECONDITIONERS)))
-    out.print(table)
-    table = Table("preconditioner", "what it is", "what it costs", "when to use it")
-    for spec in PRECONDITIONERS.values():
-        table.add_row(*_columns(spec))
-    out.print(table)
+    count = len(PRECONDITIONERS)
+    out.print(
+        _listed(
+            "solver",
+            (
+                (solver, {"goes with": _together(ALLOWED[solver.name], count)})
+                for solver in SOLVERS.values()
+            ),
+        )
+    )
+    out.print(_listed("preconditioner", ((spec, {}) for spec in PRECONDITIONERS.values())))
 
 
-def _columns(entry: Any) -> tuple[str, str, str, str]:
-    return entry.name, entry.summary, entry.cost, entry.use_when
+def _listed(kind: str, entries: Iterable[tuple[Any, dict[str, str]]]) -> Table:
+    """Two columns: a name is never cut, for it is what has to be typed, however narrow it is."""
+    table = Table(show_lines=True)
+    table.add_column(kind, no_wrap=True)
+    table.add_column("what it is, what it costs, when to use it")
+    for entry, more in entries:
+        facts = {"cost": entry.cost, "when": entry.use_when, **more}
+        told = "\n".join(f"{name}: {fact}" for name, fact in facts.items())
+        table.add_row(entry.name, f"{entry.summary}\n{told}")
+    return table
 
 
 def _together(allowed: tuple[str, ...], count: int) -> str:

@@ -30,8 +30,8 @@ class CG:
     default_preconditioner: ClassVar[str] = "nystrom"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """None."""
-        return 0
+        """The average's point and gradient."""
+        return 2 * problem.d * problem.targets
 
     def iterates(
         self,
@@ -82,9 +82,9 @@ def _iterates_from(
 class Smoothed:
     """The average of CG's points whose gradient is the least in P's norm (residual smoothing).
 
-    CG makes F small, and the certificate needs a small gradient, which CG's own points have later:
-    on text two thirds of the iterations suffice for the average (docs/decisions). The gradients of
-    CG are orthogonal in P's norm, so the best weights are one over their squared norms.
+    CG makes F small, and the certificate needs a small gradient, which CG's own points have later
+    (docs/decisions/15-the-points-that-cg-gives.md). The gradients of CG are orthogonal in P's norm,
+    so the best weights are one over their squared norms.
     """
 
     coef: Array  # (d, t)
