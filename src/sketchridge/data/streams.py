@@ -32,8 +32,10 @@ def check_file(path: Path) -> int:
         raise DataError(path, "there is no such file", "check the name and the folder")
     if path.is_dir():
         raise DataError(path, "is a folder", "give a file in it")
+    if not path.is_file():
+        raise DataError(path, "is a pipe or a device", "save what comes from it as a file first")
     size = path.stat().st_size
-    if path.is_file() and size == 0:
+    if size == 0:
         raise DataError(path, "is empty (0 bytes)", "write or fetch it again")
     return size
 
@@ -46,7 +48,7 @@ def check_magic(path: Path, magic: bytes, kind: str) -> None:
         raise DataError(
             path,
             f"is not {kind}: it begins with {found!r}, not {magic!r}",
-            "name its true format by the suffix or format=…, or fetch it again",
+            "name its true format by the suffix or format=… (--format), or fetch it again",
         )
 
 
