@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich.table import Table
 
 from sketchridge.cli.app import command, out
+
+HEADER = ("what it is", "what it costs", "when to use it")
+# Below so many characters a line, the table breaks words.
+ROOM_FOR_TABLE = 120
 
 
 @command(["sketchridge solvers"])
@@ -15,14 +20,27 @@ def solvers() -> None:
     from sketchridge.preconditioner import PRECONDITIONERS
     from sketchridge.solvers import ALLOWED, SOLVERS
 
-    table = Table("solver", "what it is", "what it costs", "when to use it", "goes with")
-    for solver in SOLVERS.values():
-        table.add_row(*_columns(solver), _together(ALLOWED[solver.name], len(PRECONDITIONERS)))
-    out.print(table)
-    table = Table("preconditioner", "what it is", "what it costs", "when to use it")
-    for spec in PRECONDITIONERS.values():
-        table.add_row(*_columns(spec))
-    out.print(table)
+    solver_rows = [
+        (*_columns(solver), _together(ALLOWED[solver.name], len(PRECONDITIONERS)))
+        for solver in SOLVERS.values()
+    ]
+    _show(("solver", *HEADER, "goes with"), solver_rows)
+    _show(("preconditioner", *HEADER), [_columns(spec) for spec in PRECONDITIONERS.values()])
+
+
+def _show(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """A table where it has room; else a paragraph each, for narrow cells would cut words off."""
+    if out.width >= ROOM_FOR_TABLE:
+        table = Table(*header)
+        for row in rows:
+            table.add_row(*row)
+        out.print(table)
+        return
+    for name, *cells in rows:
+        out.print(f"{header[0]} {name} ", style="bold", markup=False)
+        for title, cell in zip(header[1:], cells, strict=True):
+            out.print(f"  {title}: {cell}", markup=False)
+    out.print()
 
 
 def _columns(entry: Any) -> tuple[str, str, str, str]:
