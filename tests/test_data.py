@@ -161,6 +161,16 @@ def test_a_first_row_with_a_gap_is_not_taken_for_names_in_silence(write):
     assert read(write("a,b\n1,2\n", "names.csv")).notes == ()
 
 
+@pytest.mark.parametrize("name", ["cut.csv", "cut.svm", "cut.csv.gz"])
+def test_a_text_that_ends_within_a_line_is_told(write, name):
+    """Cut short, 0.25 reads as 0.2."""
+    text = "1,0.25\n3,0.25\n" if "csv" in name else "1 1:0.25\n3 1:0.25\n"
+    packed = gzip.compress if name.endswith(".gz") else bytes
+    whole, cut = packed(text.encode()), packed(text[:-2].encode())
+    assert not any("cut short" in note for note in read(write(whole, name)).notes)
+    assert any("cut short" in note for note in read(write(cut, name)).notes)
+
+
 def test_names_that_columns_share_are_not_used_as_names(write):
     table = read(write("a,a,b\n1,2,3\n", "shared.csv"), target="b")
     assert table.feature_names is None and table.target_name == "b"

@@ -143,7 +143,7 @@ def read_svmlight(
     if found.rows == 0:
         raise DataError(path, "holds no samples, only blank lines or comments", "fetch it again")
     found.finish()
-    notes = ["query numbers (qid) are left out"] if found.queries else []
+    notes = stream.doubts + (["query numbers (qid) are left out"] if found.queries else [])
     smallest = int(found.indices.min(initial=1))
     if zero_based == "auto":
         zero_based = smallest == 0

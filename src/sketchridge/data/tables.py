@@ -178,7 +178,7 @@ def read_csv(
         notes += _doubts(fields) if header else []
         columns = choose_columns(path, names, len(fields), target, features)
         table = _read_rows(stream, lines, None if header else first, delimiter, columns)
-    return table.dataset(path, columns, notes)
+    return table.dataset(path, columns, notes + stream.doubts)
 
 
 def _doubts(header: list[str]) -> list[str]:
