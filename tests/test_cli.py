@@ -107,6 +107,19 @@ def test_every_solver_and_preconditioner_is_listed(call, monkeypatch, columns):
     assert "goes with: none, exact, lanczos, nystrom" in words
 
 
+def test_a_narrow_listing_cuts_no_word_off(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = call("solvers")[1]
+    assert "…" not in listed and "every preconditioner" in listed
+
+
+def test_the_package_runs_as_a_module():
+    result = subprocess.run(
+        [sys.executable, "-m", "sketchridge", "--version"], capture_output=True, text=True
+    )
+    assert result.stdout.split() == ["sketchridge", sketchridge.__version__]
+
+
 def test_the_demo_ends_in_certified_gaps_and_a_picture(call, tmp_path):
     picture = tmp_path / "folder" / "demo.png"
     code, written, _ = call(
@@ -354,13 +367,79 @@ def test_a_reader_that_leaves_is_no_error_to_speak_of(houses, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")  # noqa: PTH110
-def test_a_full_disk_behind_stdout_is_a_sentence():
+@pytest.mark.parametrize("arguments", [("solvers",), ("--help",), ("fit", "--help")])
+def test_a_full_disk_behind_stdout_is_a_sentence(arguments):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         result = subprocess.run(
-            [COMMAND, "solvers"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert result.returncode == 1
     assert "No space left on device" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_terminal_without_greek_gets_its_answer(houses, tmp_path):
+    ascii_only = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = run("diagnose", "houses.csv", cwd=tmp_path, env=ascii_only)
+    assert result.returncode == 0 and "80 rows \\xd7 5 columns" in result.stdout
+    result = run(*FIT, "--json", cwd=tmp_path, env=ascii_only)
+    assert result.returncode == 0 and "80 × 4" in json.loads(result.stdout)["plan"]["reason"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="streams are closed by a POSIX shell")
+def test_a_closed_stderr_is_no_error(houses, tmp_path):
+    command = [COMMAND, *FIT]
+    result = subprocess.run(["sh", "-c", '"$@" 2>&-', "sh", *command], cwd=tmp_path, check=False)
+    assert result.returncode == 0 and (tmp_path / "a.model").exists()
+
+
+def test_a_place_where_nothing_can_be_made_is_refused_before_any_work(call, houses, monkeypatch):
+    def refuse(path):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    code, _, errors = call(*FIT)
+    assert code == 1 and "Read-only file system" in errors and "rows" not in errors
+
+
+def test_a_name_as_long_as_the_system_allows_is_written(call, houses):
+    name = 250 * "a"
+    assert call(*FIT[:-1], name)[0] == 0
+    assert Model.load(Path(name)).features == 4
+
+
+def test_the_columns_of_a_table_can_be_chosen(call, houses):
+    X, y = houses
+    assert call(*FIT, "--features", "sea, rooms")[0] == 0
+    model = Model.load(Path("a.model"))
+    reference = Ridge(alpha=80 * 1e-3).fit(X[:, [3, 0]], y)
+    assert model.feature_names == ("sea", "rooms")
+    assert np.allclose(model.coef, reference.coef_)
+
+
+def test_more_columns_than_memory_are_refused(call):
+    """The system would end the process without a word."""
+    Path("wide.svm").write_text("1 1:2\n1 2147483646:4\n")
+    code, _, errors = call("fit", "wide.svm", "--lam", "1", "--out", "a.model")
+    assert code == 1 and "number the columns anew" in errors
+
+
+def test_ctrl_c_between_the_folds_keeps_the_path(call, houses, monkeypatch):
+    from sketchridge.crossvalidation import Tracer
+    from sketchridge.solution import Status
+
+    whole = Tracer.trace
+
+    def interrupted(tracer):
+        whole(tracer)
+        if np.count_nonzero(tracer.problem.weights) < 80:  # a fold
+            tracer.status = Status.INTERRUPTED
+
+    monkeypatch.setattr(Tracer, "trace", interrupted)
+    options = ("--target", "price", "--folds", 4, "--out", "path.npz")
+    code, _, errors = call("path", "houses.csv", *options)
+    assert code == 130 and "best so far" in errors
+    with np.load("path.npz") as written:
+        assert "coef" in written.files and "held_out_errors" not in written.files
 
 
 # -- predict -------------------------------------------------------------------------------------
@@ -391,6 +470,42 @@ def test_columns_go_by_their_names(call, houses):
     np.savetxt("less.csv", X[:5, :3], delimiter=",", header="rooms,age,income", comments="")
     code, _, errors = call("predict", "a.model", "less.csv")
     assert code == 1 and "sea" in errors
+
+
+@pytest.mark.parametrize("name", ["bare.csv", "bare.npy", "bare.svm"])
+def test_columns_go_by_number_where_the_data_has_no_names(call, houses, name):
+    X, y = houses
+    call(*FIT)
+    if name == "bare.csv":
+        np.savetxt(name, X, delimiter=",")
+    elif name == "bare.npy":
+        np.save(name, X)
+    else:
+        dump_svmlight_file(X, y, name, zero_based=False)
+    code, written, errors = call("predict", "a.model", name)
+    reference = Ridge(alpha=80 * 1e-3).fit(X, y)
+    assert code == 0 and "go by number" in errors
+    assert np.allclose(np.array(written.split(), float), reference.predict(X))
+
+
+def test_a_target_by_number_is_found_again_by_its_name(call, houses):
+    call(*(("-1" if word == "price" else word) for word in FIT))
+    assert Model.load(Path("a.model")).target == "price"
+
+
+def test_columns_are_counted_as_in_the_fit(call):
+    """A file without the column 0 looks as if it counted from 1."""
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((40, 5)), rng.standard_normal(40)
+    dump_svmlight_file(X, y, "train.svm", zero_based=True)
+    call("fit", "train.svm", "--lam", "1e-2", "--out", "a.model")
+    X[:, 0] = 0
+    dump_svmlight_file(X, y, "test.svm", zero_based=True)
+    coef = Model.load(Path("a.model")).coef
+    _, written, _ = call("predict", "a.model", "test.svm")
+    assert np.allclose(np.array(written.split(), float), X @ coef)
+    _, written, _ = call("predict", "a.model", "test.svm", "--one-based")
+    assert np.allclose(np.array(written.split(), float), X[:, 1:] @ coef[:4])
 
 
 def test_predictions_into_a_file(call, houses, tmp_path):
@@ -469,7 +584,9 @@ def test_a_diagnosis_in_words_json_pictures_and_a_page(call, houses):
     ("arguments", "code", "words"),
     [
         (("--plot", "a.docx"), 1, ".png"),
-        (("--plot", "houses.csv"), 1, "--force"),
+        (("--plot", "houses.csv"), 1, "the same file"),
+        (("--report", "houses.csv", "--force"), 1, "the same file"),
+        (("--report", "a.html", "--plot", "a.html"), 1, "the same file"),
         (("--report", "no/a.html"), 1, "make it first"),
         (("--method", "magic"), 1, "method='magic'"),
         (("--lam", "0"), 1, "lam=0"),

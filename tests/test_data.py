@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import sys
 import zipfile
 
@@ -43,7 +44,7 @@ def test_the_suffix_tells_the_format_and_format_overrides_it(write):
 
 
 def test_a_name_without_a_format_is_refused_with_the_formats(write):
-    with pytest.raises(DataError, match=r"tells no format; give format=… \(svmlight, npy"):
+    with pytest.raises(DataError, match=r"tells no format; give format=… \(--format\), one of"):
         read(write("1 1:2\n", "a9a"))
     with pytest.raises(ValueError, match="format='arff' is unknown: choose one of svmlight"):
         read(write("1 1:2\n", "a.arff"), format="arff")
@@ -126,6 +127,7 @@ def test_quotes_semicolons_tabs_blank_lines_a_mark_and_no_header(write):
 BROKEN_TABLES = {
     "short": ("a,b\n1,2\n3\n", "line 3: has 1 columns where the first line has 2"),
     "long": ("a,b\n1,2\n\n3,4,5\n", "line 4: has 3 columns where the first line has 2"),
+    "long with quotes": ('a,b\n1,"2"\n3,"4",5\n', "line 3: has 3 columns where the first"),
     "text": ("a,b\n1,two\n", "line 2: column 'b' holds 'two', not a number"),
     "empty field": ("a,b\n1,2\n,2\n", "line 3: column 'a' is empty"),
     "NaN": ("1,2\n1,nan\n", "line 2: column 1 holds 'nan'"),
@@ -146,6 +148,41 @@ def test_a_broken_table_is_refused(write, kind):
     with pytest.raises(DataError, match=problem) as caught:
         read(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_quoted_delimiters_are_no_columns(write):
+    table = read(write('a,b\n"1","2"\n3,"4"\n', "quoted.csv"))
+    assert table.X.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_first_row_with_a_gap_is_not_taken_for_names_in_silence(write):
+    (note,) = read(write("1,NA\n1,2\n3,4\n", "gap.csv")).notes
+    assert "'1' among them" in note
+    assert read(write("a,b\n1,2\n", "names.csv")).notes == ()
+
+
+@pytest.mark.parametrize("name", ["cut.csv", "cut.svm", "cut.csv.gz"])
+def test_a_text_that_ends_within_a_line_is_told(write, name):
+    """Cut short, 0.25 reads as 0.2."""
+    text = "1,0.25\n3,0.25\n" if "csv" in name else "1 1:0.25\n3 1:0.25\n"
+    packed = gzip.compress if name.endswith(".gz") else bytes
+    whole, cut = packed(text.encode()), packed(text[:-2].encode())
+    assert not any("cut short" in note for note in read(write(whole, name)).notes)
+    assert any("cut short" in note for note in read(write(cut, name)).notes)
+
+
+def test_names_that_columns_share_are_not_used_as_names(write):
+    table = read(write("a,a,b\n1,2,3\n", "shared.csv"), target="b")
+    assert table.feature_names is None and table.target_name == "b"
+    assert table.notes == ("several columns are called 'a': columns go by number",)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes by name here")
+@pytest.mark.parametrize("name", ["pipe.svm", "pipe.csv", "pipe.npy", "pipe.npz"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="is a pipe or a device; save"):
+        read(tmp_path / name)
 
 
 def test_the_line_of_an_error_counts_over_chunks(write, monkeypatch):

@@ -156,6 +156,7 @@ def with_about(path, **changes):
         ({"about": None}, "not a model"),
         ({"about": np.frombuffer(b"{", np.uint8)}, "damaged"),
         ({"about": np.frombuffer(b"[]", np.uint8)}, "damaged"),
+        ({"about": np.frombuffer(b"[" * 100_000, np.uint8)}, "damaged"),
     ],
 )
 def test_a_file_that_disagrees_with_itself_is_refused(saved, changes, words):
@@ -173,6 +174,7 @@ def test_a_file_that_disagrees_with_itself_is_refused(saved, changes, words):
         ({"lam": "small"}, "damaged"),
         ({"feature_names": ["one"]}, "shapes"),
         ({"plan": {"solver": "cg"}}, "damaged"),
+        ({"target": ["price"]}, "is no name"),
     ],
 )
 def test_a_document_that_makes_no_sense_is_refused(saved, changes, words):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import sketchridge.cli
 from sketchridge.data import MissingData, load
 from sketchridge.data.paper import PaperCurves, paper_curves, paper_ratio
 from sketchridge.experiments import (
@@ -271,3 +272,24 @@ def test_on_mnist_our_curves_follow_the_papers(mnist, quick):
     found = fit(outcome, printed)
     assert found.spread < 1.25
     assert 2e-5 < found.offset < 2e-4
+
+
+def test_an_interrupted_command_tells_how_to_go_on(quick, tmp_path, monkeypatch, capsys):
+    found, _ = quick
+    outcomes = iter(found.outcomes[:1])
+
+    def investigate(*arguments):
+        try:
+            return next(outcomes)
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr("sketchridge.reproduce.investigate", investigate)
+    names = [outcome.name for outcome in found.outcomes[:2]]
+    arguments = ["sketchridge", "reproduce", *names, "--quick", "--out", str(tmp_path / "out")]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        sketchridge.cli.main()
+    errors = capsys.readouterr().err
+    assert ended.value.code == 130 and "--resume" in errors and "nothing" not in errors
+    assert len(read_results(tmp_path / "out").outcomes) == 1

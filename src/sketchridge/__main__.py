@@ -1,5 +1,6 @@
-"""`python -m sketchridge`: the command line, for where its script is not on the path."""
+"""`python -m sketchridge`, where the command itself is not on the path."""
 
 from sketchridge.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -20,6 +20,7 @@ from sketchridge.decomposition import Decomposition, DualEigen, PrimalEigen
 from sketchridge.driver import Controls, check_controls, make_problem, read_rows
 from sketchridge.problem import RidgeProblem
 from sketchridge.rows import predict_rows, second_moment
+from sketchridge.solution import Status
 from sketchridge.tracing import Descending, Tracer, check_lams, choose_method, threads_for
 from sketchridge.validation import check_integer, check_targets
 
@@ -123,6 +124,8 @@ def held_out_errors(
 
 def _squared_error(fold: Fold, samples: Samples) -> Array:
     """The weighted mean of the squared errors of a fold's held-out rows, (L,)."""
+    if fold.tracer.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # half a fold's error would pass for that of a whole one
     missed = fold.predictions() - samples.Y[fold.test][:, None, :]
     weights = samples.sample_weight[fold.test]
     errors: Array = np.average(np.mean(missed**2, axis=2), axis=0, weights=weights)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import BinaryIO
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Open a file to write, which takes the place of `path` when all of it is on the disk."""
     path = path.resolve()  # a link stays a link
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = _beside(path)
     try:
         with temporary.open("wb") as file:
             yield file
@@ -26,6 +27,11 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """A name for what is not yet whole, short enough wherever that of the file is."""
+    return path.with_name(f".{secrets.token_hex(8)}.part")
 
 
 def check_destination(argument: str, path: Path, force: bool = True) -> None:
@@ -41,5 +47,38 @@ def check_destination(argument: str, path: Path, force: bool = True) -> None:
         raise ValueError(f"{argument} {path} is a device or a pipe: give the name of a file")
     if path.exists() and not force:
         raise ValueError(f"{argument} {path} exists: add --force to replace it, or name another")
-    if not os.access(path.resolve().parent, os.W_OK):
-        raise ValueError(f"{argument} {path} cannot be written: the folder is not yours to write")
+    _try_to_write(argument, path)
+
+
+def check_destinations(
+    given: dict[str, Path | None], data: str, replace: bool, kept: tuple[str, ...] = ()
+) -> None:
+    """Refuse what could not be written in the end, or would destroy what is read.
+
+    `given` are the files by their options; those of the options `kept` may exist.
+    """
+    wanted = {option: path for option, path in given.items() if path is not None}
+    places = [Path(data).resolve(), *(path.resolve() for path in wanted.values())]
+    if len(set(places)) < len(places):
+        options = ", ".join(wanted)
+        raise ValueError(f"DATA, {options} name the same file twice: give each a name of its own")
+    for option, path in wanted.items():
+        check_destination(option, path, replace or option in kept)
+
+
+def _try_to_write(argument: str, path: Path) -> None:
+    """Make a file beside, which tells more than permissions do, and of one of that name."""
+    trial = _beside(path.resolve())
+    try:
+        path.resolve().lstat()
+    except FileNotFoundError:
+        pass  # a name that the file system takes
+    except OSError as error:
+        raise ValueError(f"{argument} {path} cannot be written: {error.strerror}") from error
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise ValueError(
+            f"{argument} {path} cannot be written: {error.strerror} in its folder; name another"
+        ) from error

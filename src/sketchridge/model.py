@@ -61,6 +61,7 @@ class Model:
     history: tuple[Record, ...]
     feature_names: tuple[str, ...] | None = None
     target: str | None = None  # the column that was fitted, where columns have names
+    zero_based: bool | None = None  # how its LIBSVM file counted the columns
     version: str = __version__
 
     @classmethod
@@ -73,6 +74,7 @@ class Model:
         scale_rows: bool = False,
         feature_names: tuple[str, ...] | None = None,
         target: str | None = None,
+        zero_based: bool | None = None,
     ) -> Model:
         """The model that a solution makes."""
         return cls(
@@ -94,6 +96,7 @@ class Model:
             history=solution.history,
             feature_names=feature_names,
             target=target,
+            zero_based=zero_based,
         )
 
     @property
@@ -167,6 +170,7 @@ class Model:
             "events": [record.event for record in self.history],
             "feature_names": self.feature_names,
             "target": self.target,
+            "zero_based": self.zero_based,
             "version": self.version,
         }
         with atomic_write(path) as file:
@@ -201,7 +205,8 @@ class Model:
                 shape=(int(about["shape"][0]), int(about["shape"][1])),
                 history=_history_records(_floats(arrays["history"]), about["events"]),
                 feature_names=_names(about["feature_names"]),
-                target=about["target"],
+                target=_text(about["target"]),
+                zero_based=about.get("zero_based"),
                 version=str(about["version"]),
             )
         except (KeyError, TypeError, ValueError, IndexError) as error:
@@ -260,6 +265,7 @@ def _read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         EOFError,
         MemoryError,
         NotImplementedError,
+        RecursionError,
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
@@ -291,6 +297,12 @@ def _plan_document(plan: Plan) -> dict[str, Any]:
 
 def _names(names: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(str(name) for name in names)
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError(f"{value!r} is no name")
 
 
 def _check(path: Path, model: Model) -> None:

@@ -120,5 +120,6 @@ def _sentence(error: Exception) -> str:
 
 def print_json(document: dict[str, Any]) -> None:
     """One machine-readable document on stdout."""
-    sys.stdout.write(json.dumps(document, allow_nan=False, ensure_ascii=False, indent=2) + "\n")
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(document, allow_nan=False, ensure_ascii=plain, indent=2) + "\n")
     sys.stdout.flush()

@@ -12,6 +12,7 @@ import typer
 from sketchridge.cli.app import ExitCode, command, err, out, print_json
 from sketchridge.cli.options import (
     Data,
+    Features,
     Folder,
     Force,
     Format,
@@ -22,9 +23,11 @@ from sketchridge.cli.options import (
     Seed,
     Target,
     Weights,
+    ZeroBased,
     parse_bytes,
     read_data,
     read_weights,
+    split_names,
 )
 from sketchridge.cli.progress import figures_of
 
@@ -50,6 +53,7 @@ def compare(
         ),
     ] = None,
     target: Target = None,
+    features: Features = None,
     intercept: Intercept = False,
     tol: Annotated[float, typer.Option(help="The certified relative gap to reach.")] = 1e-6,
     max_passes: Annotated[float, typer.Option(help="Passes over the data for each method.")] = 300,
@@ -61,6 +65,7 @@ def compare(
     scale_rows: ScaleRows = False,
     seed: Seed = 0,
     format: Format = None,
+    zero_based: ZeroBased = None,
     folder: Folder = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw it: .png, .svg or .pdf.", metavar="FILE")
@@ -76,11 +81,11 @@ def compare(
     from sketchridge.comparison import check_methods
     from sketchridge.comparison import compare as run
 
-    _check_file(plot, force)
+    _check_file(data, plot, force)
     penalty, memory = Lam(lam), parse_bytes(max_memory)
     methods = check_methods([_pair(text) for text in method]) if method else None
     sample_weight = read_weights(weights)
-    dataset = read_data(data, target, format, folder)
+    dataset = read_data(data, target, format, folder, split_names(features), zero_based)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
     with _progress() as tell:
@@ -119,11 +124,11 @@ def _pair(text: str) -> tuple[str, str]:
     return solver, preconditioner or "none"
 
 
-def _check_file(plot: Path | None, force: bool) -> None:
-    from sketchridge.files import check_destination
+def _check_file(data: str, plot: Path | None, force: bool) -> None:
+    from sketchridge.files import check_destinations
 
+    check_destinations({"--plot": plot}, data, force)
     if plot is not None:
-        check_destination("--plot", plot, force)
         from sketchridge.plots import check_available
 
         check_available()

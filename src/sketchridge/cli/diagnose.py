@@ -12,6 +12,7 @@ import typer
 from sketchridge.cli.app import command, err, out, print_json
 from sketchridge.cli.options import (
     Data,
+    Features,
     Folder,
     Force,
     Format,
@@ -23,9 +24,11 @@ from sketchridge.cli.options import (
     Seed,
     Target,
     Weights,
+    ZeroBased,
     parse_bytes,
     read_data,
     read_weights,
+    split_names,
 )
 
 EXAMPLES = (
@@ -44,6 +47,7 @@ def diagnose(
         typer.Option(help="A penalty, or 1/n; may be given several times. Else a few decades."),
     ] = None,
     target: Target = None,
+    features: Features = None,
     intercept: Intercept = False,
     rank: Annotated[int, typer.Option(min=1, help="Look at ranks up to this.")] = 300,
     budget: Annotated[
@@ -59,6 +63,7 @@ def diagnose(
     scale_rows: ScaleRows = False,
     seed: Seed = 0,
     format: Format = None,
+    zero_based: ZeroBased = None,
     folder: Folder = None,
     plot: Annotated[
         Path | None, typer.Option(help="Also draw it: .png, .svg or .pdf.", metavar="FILE")
@@ -75,10 +80,10 @@ def diagnose(
     """
     from sketchridge import diagnostics
 
-    _check_files(plot, report, force)
+    _check_files(data, plot, report, force)
     penalties = [Lam(text) for text in lam or ()]
     sample_weight = read_weights(weights)
-    dataset = read_data(data, target, format, folder)
+    dataset = read_data(data, target, format, folder, split_names(features), zero_based)
     rows = dataset.X.shape[0]
     with _live() as progress:
         found = diagnostics.diagnose(
@@ -123,12 +128,10 @@ def _live() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-def _check_files(plot: Path | None, report: Path | None, force: bool) -> None:
-    from sketchridge.files import check_destination
+def _check_files(data: str, plot: Path | None, report: Path | None, force: bool) -> None:
+    from sketchridge.files import check_destinations
 
-    for option, path in (("--plot", plot), ("--report", report)):
-        if path is not None:
-            check_destination(option, path, force)
+    check_destinations({"--plot": plot, "--report": report}, data, force)
     if plot is not None:
         from sketchridge.plots import check_available as check_plots
 

@@ -11,6 +11,7 @@ import typer
 from sketchridge.cli.app import EXIT_CODES, ExitCode, command, err, out, print_json
 from sketchridge.cli.options import (
     Data,
+    Features,
     Folder,
     Force,
     Format,
@@ -22,14 +23,15 @@ from sketchridge.cli.options import (
     Seed,
     Target,
     Weights,
+    ZeroBased,
     parse_bytes,
     read_data,
     read_weights,
+    split_names,
 )
 from sketchridge.cli.progress import SolveProgress
 
 if TYPE_CHECKING:
-    from sketchridge.data import Dataset
     from sketchridge.model import Model
 
 
@@ -55,6 +57,7 @@ def fit(
         Path, typer.Option("--out", help="Where to write the model.", metavar="MODEL")
     ],
     target: Target = None,
+    features: Features = None,
     intercept: Intercept = False,
     solver: Annotated[str, typer.Option(help="auto, or a name that `solvers` lists.")] = "auto",
     preconditioner: Annotated[str, typer.Option(help="Likewise.")] = "auto",
@@ -77,6 +80,7 @@ def fit(
     scale_rows: ScaleRows = False,
     seed: Seed = 0,
     format: Format = None,
+    zero_based: ZeroBased = None,
     folder: Folder = None,
     report: Report = None,
     json: Json = False,
@@ -95,7 +99,7 @@ def fit(
     _check_settings(solver, preconditioner, tol, max_passes, max_seconds)
     penalty, memory = Lam(lam), parse_bytes(max_memory)
     sample_weight = read_weights(weights)
-    dataset = read_data(data, target, format, folder)
+    dataset = read_data(data, target, format, folder, split_names(features), zero_based)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
     rows, columns = dataset.X.shape
@@ -129,13 +133,18 @@ def fit(
         fit_intercept=intercept,
         scale_rows=scale_rows,
         feature_names=dataset.feature_names,
-        target=_column(dataset, target),
+        target=dataset.target_name,
+        zero_based=dataset.zero_based,
     )
     model.save(out_file)
     if report is not None:
         from sketchridge.report import fit_page, write
 
-        write(fit_page(model, dataset.name, out_file), report)
+        try:
+            write(fit_page(model, dataset.name, out_file), report)
+        except KeyboardInterrupt:
+            err.print(f"interrupted: the model is in {out_file}, without a report", markup=False)
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
     if json:
         print_json({"model": str(out_file), "report": report and str(report)} | model.as_dict())
     else:
@@ -144,12 +153,6 @@ def fit(
             if path is not None:
                 out.print(f"{name:14} {path}", markup=False)
     _finish(model, out_file)
-
-
-def _column(dataset: Dataset, target: str | None) -> str | None:
-    """The target if it is a column of a table, which other data may have too; not another file."""
-    named = dataset.feature_names is not None and target is not None
-    return target if named and not str(target).endswith(".npy") else None
 
 
 def _load_kernels(X: Any) -> None:
@@ -165,16 +168,10 @@ def _check_files(
     data: str, model: Path, report: Path | None, checkpoint: Path | None, force: bool
 ) -> None:
     """Refuse what could not be written in the end, or would destroy what is read."""
-    from sketchridge.files import check_destination
+    from sketchridge.files import check_destinations
 
-    named = {"--out": model, "--report": report, "--checkpoint": checkpoint}
-    given = {option: path for option, path in named.items() if path is not None}
-    places = [Path(data).resolve(), *(path.resolve() for path in given.values())]
-    if len(set(places)) < len(places):
-        options = ", ".join(given)
-        raise ValueError(f"DATA, {options} name the same file twice: give each a name of its own")
-    for option, path in given.items():
-        check_destination(option, path, force or option == "--checkpoint")
+    given = {"--out": model, "--report": report, "--checkpoint": checkpoint}
+    check_destinations(given, data, force, kept=("--checkpoint",))
     if report is not None:
         from sketchridge.report import check_available
 

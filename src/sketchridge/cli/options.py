@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -35,6 +37,21 @@ Format = Annotated[
     str | None,
     typer.Option(help="The file's format, where its name does not tell: svmlight, csv, npy, …"),
 ]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="The columns of a table to use, by name or number, as in rooms,age; else all but the "
+        "target."
+    ),
+]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based",
+        help="How a LIBSVM file counts its columns; else from 0 where a 0 occurs.",
+        show_default=False,
+    ),
+]
 Folder = Annotated[
     Path | None,
     typer.Option("--data", help="The folder of the paper's data; else SKETCHRIDGE_DATA names it."),
@@ -57,6 +74,8 @@ Report = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 
+# Coefficients, a gradient and what any solver adds to them.
+VECTORS_OF_A_SOLVE = 4
 UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -66,6 +85,7 @@ def read_data(
     format: str | None,
     folder: Path | None = None,
     features: int | tuple[str, ...] | None = None,
+    zero_based: bool | None = None,
 ) -> Dataset:
     """The file, or the paper's problem, of that name; its notes are told."""
     from sketchridge.data import PROBLEMS, load, read
@@ -76,10 +96,45 @@ def read_data(
     else:
         _check_path(data, PROBLEMS)
         with reading(err, path.name) as progress:
-            dataset = read(data, target=target, features=features, format=format, progress=progress)
+            dataset = read(
+                data,
+                target=target,
+                features=features,
+                format=format,
+                zero_based="auto" if zero_based is None else zero_based,
+                progress=progress,
+            )
     for note in dataset.notes:
         err.print(f"note: {note}", markup=False)
+    _check_room(dataset)
     return dataset
+
+
+def _check_room(dataset: Dataset) -> None:
+    """Refuse more columns than any solve has room for: the system would end it without a word.
+
+    One wrong index makes a LIBSVM file of two lines two thousand million columns wide.
+    """
+    columns = dataset.X.shape[1]
+    needed, memory = VECTORS_OF_A_SOLVE * 8.0 * columns, all_memory()
+    if needed > memory:
+        raise ValueError(
+            f"{dataset.name} has {columns} columns, whose coefficients and gradients alone take "
+            f"{needed / 1e9:.0f} GB of the {memory / 1e9:.0f} GB here: number the columns anew"
+        )
+
+
+def all_memory() -> float:
+    """The bytes of memory of this machine, where the system tells."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def split_names(text: str | None) -> tuple[str, ...] | None:
+    """The names in a list like rooms,age; one that holds a comma is quoted, as in a csv file."""
+    return None if text is None else tuple(next(csv.reader([text], skipinitialspace=True), ()))
 
 
 def _check_path(data: str, problems: Iterable[str]) -> None:
@@ -99,6 +154,9 @@ def read_weights(path: Path | None) -> Any:
 
     if path is None:
         return None
+    from sketchridge.data.streams import check_file
+
+    check_file(path)
     try:
         if path.suffix == ".npy":
             return np.load(path, allow_pickle=False)
@@ -122,7 +180,7 @@ class Lam:
         try:
             check_lam(self.value(rows=1))
         except ValueError as error:
-            remedy = f"{self.text!r} is no penalty: give a number ≥ 0, or 1/n"
+            remedy = f"{self.text!r} is no penalty: give 0, or 1e-140 to 1e140, or 1/n"
             raise typer.BadParameter(remedy, param_hint="--lam") from error
 
     def value(self, rows: int) -> float:

@@ -10,6 +10,7 @@ import typer
 from sketchridge.cli.app import EXIT_CODES, ExitCode, command, err, out, print_json
 from sketchridge.cli.options import (
     Data,
+    Features,
     Folder,
     Force,
     Format,
@@ -20,9 +21,11 @@ from sketchridge.cli.options import (
     Seed,
     Target,
     Weights,
+    ZeroBased,
     parse_bytes,
     read_data,
     read_weights,
+    split_names,
 )
 from sketchridge.cli.progress import SolveProgress
 
@@ -47,6 +50,7 @@ def path(
         typer.Option(help="A penalty, or 1/n; may be given several times. Else 25 of them."),
     ] = None,
     target: Target = None,
+    features: Features = None,
     intercept: Intercept = False,
     folds: Annotated[
         int | None,
@@ -66,6 +70,7 @@ def path(
     scale_rows: ScaleRows = False,
     seed: Seed = 0,
     format: Format = None,
+    zero_based: ZeroBased = None,
     folder: Folder = None,
     out_file: Annotated[
         Path | None,
@@ -83,11 +88,12 @@ def path(
     picture shows the coefficients, the degrees of freedom and what is certified against λ.
     """
     from sketchridge.path import ridge_path
+    from sketchridge.solution import Status
 
-    _check_files(out_file, plot, force)
+    _check_files(data, out_file, plot, force)
     penalties, memory = [Lam(text) for text in lam or ()], parse_bytes(max_memory)
     sample_weight = read_weights(weights)
-    dataset = read_data(data, target, format, folder)
+    dataset = read_data(data, target, format, folder, split_names(features), zero_based)
     if dataset.y is None:
         raise ValueError(f"{data} holds no target: name one by --target")
     rows, columns = dataset.X.shape
@@ -112,21 +118,24 @@ def path(
             callback=progress,
             **options,
         )
-    errors = None
-    if folds is not None:
+    errors, interrupted = None, found.status is Status.INTERRUPTED
+    if folds is not None and not interrupted:
         from sketchridge.crossvalidation import held_out_errors
 
         err.print(f"holding out rows, in {folds} folds", markup=False)
-        errors = held_out_errors(
-            dataset.X,
-            dataset.y,
-            found.lams,
-            folds,
-            fit_intercept=intercept,
-            sample_weight=sample_weight,
-            scale_rows=scale_rows,
-            **options,
-        )
+        try:
+            errors = held_out_errors(
+                dataset.X,
+                dataset.y,
+                found.lams,
+                folds,
+                fit_intercept=intercept,
+                sample_weight=sample_weight,
+                scale_rows=scale_rows,
+                **options,
+            )
+        except KeyboardInterrupt:
+            interrupted = True
     if out_file is not None:
         _write(found, errors, dataset.feature_names, out_file)
     if plot is not None:
@@ -134,18 +143,19 @@ def path(
 
         path_plot.draw(found, plot, dataset.name, dataset.feature_names, held_out=errors)
     _tell(found, errors, json, [file for file in (out_file, plot) if file is not None])
+    if interrupted:
+        err.print("interrupted: this is the best so far", style="bold red", markup=False)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     if not found.converged.all():
         err.print("not converged for every penalty: see the gaps", style="bold red", markup=False)
         raise typer.Exit(ExitCode.NOT_CONVERGED)
 
 
-def _check_files(out_file: Path | None, plot: Path | None, force: bool) -> None:
+def _check_files(data: str, out_file: Path | None, plot: Path | None, force: bool) -> None:
     """Refuse what could not be written in the end."""
-    from sketchridge.files import check_destination
+    from sketchridge.files import check_destinations
 
-    for option, file in (("--out", out_file), ("--plot", plot)):
-        if file is not None:
-            check_destination(option, file, force)
+    check_destinations({"--out": out_file, "--plot": plot}, data, force)
     if plot is not None:
         from sketchridge.plots import check_available
 

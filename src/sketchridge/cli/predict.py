@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sketchridge.cli.app import command, err, print_json
-from sketchridge.cli.options import Data, Folder, Force, Format, Json, Target, read_data
+from sketchridge.cli.options import (
+    Data,
+    Folder,
+    Force,
+    Format,
+    Json,
+    Target,
+    ZeroBased,
+    read_data,
+)
 
 if TYPE_CHECKING:
     from sketchridge.data import Dataset
@@ -37,6 +48,7 @@ def predict(
     ] = None,
     target: Target = None,
     format: Format = None,
+    zero_based: ZeroBased = None,
     folder: Folder = None,
     json: Json = False,
     force: Force = False,
@@ -44,7 +56,8 @@ def predict(
     """Predict with a model, and score it where the data holds the truth.
 
     The columns are checked against those of the fit: by name where both have names, else by
-    number. A .npy file is read block by block, however large it is.
+    number. A LIBSVM file is taken to count them as that of the fit did. A .npy file is read block
+    by block, however large it is.
     """
     from sketchridge.files import check_destination
     from sketchridge.model import Model
@@ -54,7 +67,10 @@ def predict(
         if out_file.resolve() in (Path(data).resolve(), model_file.resolve()):
             raise ValueError(f"--out {out_file} is a file that is read: give another name")
     model = Model.load(model_file)
-    dataset = _read(model, data, target, format, folder)
+    base = model.zero_based if zero_based is None else zero_based
+    dataset = _read(
+        model, data, target, partial(read_data, format=format, folder=folder, zero_based=base)
+    )
     values = model.predict(dataset.X)
     scores = {} if dataset.y is None else score(dataset.y, values)
     if out_file is not None:
@@ -71,19 +87,32 @@ def predict(
         err.print(f"{name.replace('_', ' ')}: {value:.6g}")
 
 
-def _read(
-    model: Model, data: str, target: str | None, format: str | None, folder: Path | None
+def _read(model: Model, data: str, target: str | None, reader: Callable[..., Dataset]) -> Dataset:
+    """The data with the model's columns: by name where both have names, else by number."""
+    from sketchridge.data import NamelessColumns
+
+    if model.feature_names is not None:
+        try:
+            return _read_with_truth(
+                model, data, target, partial(reader, features=model.feature_names)
+            )
+        except NamelessColumns:
+            err.print(f"note: {data} has no names: its columns go by number", markup=False)
+    return _read_with_truth(model, data, target, partial(reader, features=model.features))
+
+
+def _read_with_truth(
+    model: Model, data: str, target: str | None, reader: Callable[..., Dataset]
 ) -> Dataset:
-    """The data with the model's columns, and with the truth if it is there."""
+    """The data, with the column that was fitted if it is there."""
     from sketchridge.data import DataError
 
-    features = model.feature_names or model.features
     if target is None and model.target is not None:
         try:
-            return read_data(data, model.target, format, folder, features)
+            return reader(data, model.target)
         except DataError:
             pass  # new data need not hold the truth; any other fault shows again below
-    return read_data(data, target, format, folder, features)
+    return reader(data, target)
 
 
 def score(truth: Any, values: Any) -> dict[str, float]:

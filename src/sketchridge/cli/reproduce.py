@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from sketchridge.cli.app import ExitCode, command, err, out, print_json
 from sketchridge.cli.options import Folder, Force, Json, Report
+
+if TYPE_CHECKING:
+    from sketchridge.reproduce import Reproduction
 
 EXAMPLES = (
     "sketchridge reproduce",
@@ -68,14 +71,31 @@ def reproduce(
     if redraw:
         found = read_results(destination)
     else:
-        found = run(
-            names or (),
-            folder,
-            quick,
-            lambda line: err.print(line, markup=False),
-            read_results(destination) if resume else None,
-            lambda so_far: save_results(so_far, destination),
-        )
+        kept: list[Reproduction] = []
+
+        def keep(so_far: Reproduction) -> None:
+            save_results(so_far, destination)
+            kept.append(so_far)
+
+        earlier = read_results(destination) if resume else None
+        try:
+            found = run(
+                names or (),
+                folder,
+                quick,
+                lambda line: err.print(line, markup=False),
+                earlier,
+                keep,
+            )
+        except KeyboardInterrupt:
+            if not kept:
+                raise
+            err.print(
+                f"interrupted: {len(kept[-1].outcomes)} problem(s) are in {destination}; add "
+                "--resume to go on from them",
+                markup=False,
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
     written = [write(found, destination)]
     if report is not None:
         report_page.write(found.page(), report)

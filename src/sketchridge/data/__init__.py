@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sketchridge.data.dataset import DataError, Dataset, MissingData
+from sketchridge.data.dataset import DataError, Dataset, MissingData, NamelessColumns
 from sketchridge.data.published import PROBLEMS, load
 from sketchridge.data.readers import FORMATS, read
 from sketchridge.data.synthetic import synthetic
@@ -13,6 +13,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "MissingData",
+    "NamelessColumns",
     "load",
     "read",
     "synthetic",

@@ -21,6 +21,10 @@ class DataError(ValueError):
         self.path, self.line = str(path), line
 
 
+class NamelessColumns(DataError):  # noqa: N818 - no error where numbers will do
+    """Columns were asked for by name, and the file has no names."""
+
+
 class MissingData(FileNotFoundError):  # noqa: N818 - no error where a problem may be skipped
     """A problem of the paper whose data is not at hand: where to get it, and where to put it."""
 
@@ -34,3 +38,5 @@ class Dataset:
     name: str
     feature_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()  # casts, copies, stand-ins
+    target_name: str | None = None  # of the column that y is, where columns have names
+    zero_based: bool | None = None  # whether a LIBSVM file counts its columns from 0

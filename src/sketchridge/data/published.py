@@ -238,7 +238,7 @@ def load(name: str, folder: str | PathLike[str] | None = None) -> Dataset:
     problem = PROBLEMS[name]
     if problem.find is None:
         return _made(problem)
-    place = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
+    place = folder if folder is not None else os.environ.get(FOLDER_VARIABLE) or None
     dataset = None if place is None else problem.find(Path(place))
     if dataset is None:
         where = f"a folder, and name it by {FOLDER_VARIABLE}" if place is None else f"{place}"

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from sketchridge.data.arrays import as_target, open_npy, read_npy, read_npz
-from sketchridge.data.dataset import DataError, Dataset
+from sketchridge.data.dataset import DataError, Dataset, NamelessColumns
 from sketchridge.data.streams import COMPRESSIONS, Progress
 from sketchridge.data.svmlight import ZeroBased, read_svmlight
 from sketchridge.data.tables import Column, read_csv, read_parquet
@@ -88,7 +88,9 @@ def read(
     dataset = _read(path, chosen, column, features, zero_based, progress)
     if y_path is not None:
         y = as_target(y_path, open_npy(y_path), dataset.X.shape[0])
-        dataset = replace(dataset, y=y, notes=(*dataset.notes, f"y is from {y_path}"))
+        dataset = replace(
+            dataset, y=y, target_name=None, notes=(*dataset.notes, f"y is from {y_path}")
+        )
     if isinstance(features, int) and dataset.X.shape[1] != features:
         raise DataError(
             path,
@@ -111,7 +113,7 @@ def _read(
     if format == "parquet":
         return read_parquet(path, target, features, progress)
     if features is not None and not isinstance(features, int):
-        raise DataError(
+        raise NamelessColumns(
             path, "has no named columns", "give features=… as a number, or leave it out"
         )
     if format == "svmlight":
@@ -131,7 +133,8 @@ def _format(path: Path, given: str | None) -> str:
         raise DataError(
             path,
             "its name tells no format",
-            f"give format=… ({', '.join(FORMATS)}), or one of the suffixes {' '.join(SUFFIXES)}",
+            f"give format=… (--format), one of {', '.join(FORMATS)}, or one of the suffixes "
+            f"{' '.join(SUFFIXES)}",
         )
     if compressed and chosen not in TEXT_FORMATS:
         raise DataError(path, f"is a compressed {chosen} file", "decompress it first")

@@ -21,6 +21,7 @@ COMPRESSIONS: dict[str, tuple[str, bytes, Callable[..., object]]] = {
 }
 # What else a text file may turn out to be.
 OTHER_MAGIC = {b"PK\x03\x04": "a zip archive", b"\x93NUMPY": "a .npy file", b"PAR1": "Parquet"}
+OPEN_END = "the last line does not end: if the file was cut short, its last number is wrong"
 BLOCK = 1 << 22
 # Four million values in a row; a longer "line" is no line.
 LONGEST_LINE = 1 << 26
@@ -32,8 +33,10 @@ def check_file(path: Path) -> int:
         raise DataError(path, "there is no such file", "check the name and the folder")
     if path.is_dir():
         raise DataError(path, "is a folder", "give a file in it")
+    if not path.is_file():
+        raise DataError(path, "is a pipe or a device", "save what comes from it as a file first")
     size = path.stat().st_size
-    if path.is_file() and size == 0:
+    if size == 0:
         raise DataError(path, "is empty (0 bytes)", "write or fetch it again")
     return size
 
@@ -46,15 +49,18 @@ def check_magic(path: Path, magic: bytes, kind: str) -> None:
         raise DataError(
             path,
             f"is not {kind}: it begins with {found!r}, not {magic!r}",
-            "name its true format by the suffix or format=…, or fetch it again",
+            "name its true format by the suffix or format=… (--format), or fetch it again",
         )
 
 
 class Stream:
     """A file read in blocks, decompressed by its suffix.
 
-    `line` is the number of the last line that `lines` gave out.
+    `line` is the number of the last line that `lines` gave out, and `open_end` whether the text
+    has ended within a line.
     """
+
+    open_end = False
 
     def __init__(self, path: Path, progress: Progress | None = None) -> None:
         self.path, self.progress, self.line = path, progress, 0
@@ -131,6 +137,7 @@ class Stream:
             self.line += block.count(b"\n")
             rest, size = data[cut:], BLOCK
         if rest:
+            self.open_end = True
             yield rest
 
     def lines(self) -> Iterator[str]:
@@ -139,12 +146,18 @@ class Stream:
             self.line += 1
             if len(line) == LONGEST_LINE:
                 self.refuse_long_line(self.line)
+            self.open_end = not line.endswith(b"\n")
             try:
                 yield line.decode("utf-8-sig" if self.line == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise DataError(
                     self.path, f"is not UTF-8 text ({error})", "save it as UTF-8", self.line
                 ) from error
+
+    @property
+    def doubts(self) -> list[str]:
+        """A text that was cut short may still read well, but for the last number."""
+        return [OPEN_END] if self.open_end else []
 
     def refuse_long_line(self, line: int) -> None:
         """A line that does not end."""

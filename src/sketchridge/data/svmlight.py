@@ -143,29 +143,31 @@ def read_svmlight(
     if found.rows == 0:
         raise DataError(path, "holds no samples, only blank lines or comments", "fetch it again")
     found.finish()
-    notes = ["query numbers (qid) are left out"] if found.queries else []
-    X = _matrix(found, features, zero_based, notes)
-    return Dataset(X, found.labels, path.name, None, tuple(notes))
-
-
-def _matrix(found: Rows, features: int | None, zero_based: ZeroBased, notes: list[str]) -> Any:
-    from scipy import sparse
-
-    path, indices = found.path, found.indices
-    smallest = int(indices.min(initial=1))
+    notes = stream.doubts + (["query numbers (qid) are left out"] if found.queries else [])
+    smallest = int(found.indices.min(initial=1))
     if zero_based == "auto":
         zero_based = smallest == 0
         notes.append(f"indices taken as {0 if zero_based else 1}-based")
+    if smallest == 0 and not zero_based:
+        raise DataError(
+            path, "has the index 0", "it is 0-based: give zero_based=True (--zero-based)"
+        )
+    X = _matrix(found, features, zero_based)
+    return Dataset(X, found.labels, path.name, None, tuple(notes), zero_based=zero_based)
+
+
+def _matrix(found: Rows, features: int | None, zero_based: bool) -> Any:
+    from scipy import sparse
+
+    path, indices = found.path, found.indices
     if not zero_based:
-        if smallest == 0:
-            raise DataError(path, "has the index 0", "it is 0-based: give zero_based=True")
         indices -= 1
     columns = int(indices.max(initial=-1)) + 1
     if features is not None and columns > features:
         raise DataError(
             path,
             f"has {columns} columns and {features} were asked for",
-            "give the data that belongs to them, or check zero_based",
+            "give the data that belongs to them, or check zero_based (--zero-based)",
         )
     width = columns if features is None else features
     if width == 0:

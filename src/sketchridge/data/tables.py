@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.data.dataset import DataError, Dataset
+from sketchridge.data.dataset import DataError, Dataset, NamelessColumns
 from sketchridge.data.streams import Progress, Stream, check_file, check_magic
 
 Array = NDArray[np.float64]
@@ -38,8 +39,22 @@ class Columns:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, if the table has names."""
-        return None if self.names is None else tuple(self.names[i] for i in self.features)
+        """Names of the features, if the table has names and no two features share one."""
+        return None if self.names is None or self.doubles else self._chosen
+
+    @property
+    def target_name(self) -> str | None:
+        """Name of the target, if there is one and the table has names."""
+        return None if self.names is None or self.target is None else self.names[self.target]
+
+    @property
+    def doubles(self) -> tuple[str, ...]:
+        """Names that several features share, by which they cannot be found again."""
+        return tuple(name for name, count in Counter(self._chosen).items() if count > 1)
+
+    @property
+    def _chosen(self) -> tuple[str, ...]:
+        return () if self.names is None else tuple(self.names[i] for i in self.features)
 
     def call(self, number: int) -> str:
         """A column as a reader of the file knows it."""
@@ -82,7 +97,8 @@ def _find(path: Path, names: tuple[str, ...] | None, width: int, column: Column)
         number = int(column)
     except ValueError:
         listed = "no names" if names is None else f"the columns {', '.join(names[:20])}"
-        raise DataError(
+        refusal = NamelessColumns if names is None else DataError
+        raise refusal(
             path, f"has no column {column!r}", f"it has {listed}; give one, or a number from 0"
         ) from None
     if not -width <= number < width:
@@ -123,7 +139,17 @@ class Filling:
     def dataset(self, path: Path, columns: Columns, notes: Sequence[str]) -> Dataset:
         """What was filled."""
         self.resize(self.rows)
-        return Dataset(self.X, self.y, path.name, columns.feature_names, tuple(notes))
+        if columns.doubles:
+            shared = ", ".join(map(repr, columns.doubles[:5]))
+            notes = [*notes, f"several columns are called {shared}: columns go by number"]
+        return Dataset(
+            self.X,
+            self.y,
+            path.name,
+            columns.feature_names,
+            tuple(notes),
+            columns.target_name,
+        )
 
 
 # -- csv ---------------------------------------------------------------------------------------
@@ -149,9 +175,21 @@ def read_csv(
         fields = _split(first, delimiter)
         header = not all(_is_number(field) for field in fields)
         names = tuple(field.strip() for field in fields) if header else None
+        notes += _doubts(fields) if header else []
         columns = choose_columns(path, names, len(fields), target, features)
         table = _read_rows(stream, lines, None if header else first, delimiter, columns)
-    return table.dataset(path, columns, notes)
+    return table.dataset(path, columns, notes + stream.doubts)
+
+
+def _doubts(header: list[str]) -> list[str]:
+    """Say so where a first line that is taken as names may be a row with a gap."""
+    numbers = [field.strip() for field in header if _is_number(field)]
+    if not numbers:
+        return []
+    return [
+        f"the first line is taken as the names of the columns, {numbers[0]!r} among them: if it is "
+        "a row with a gap, fill that in"
+    ]
 
 
 def _read_rows(
@@ -183,7 +221,7 @@ def _some_lines(lines: Iterator[str]) -> list[str]:
 def _parse(
     stream: Stream, chunk: list[str], started: int, delimiter: str, columns: Columns
 ) -> Array:
-    widths = {line.count(delimiter) + 1 for line in chunk if '"' not in line}
+    widths = {_width(line, delimiter) for line in chunk}
     try:
         if not widths <= {columns.width}:
             raise ValueError("ragged")
@@ -234,7 +272,7 @@ def _check_field(path: Path, column: str, field: str, line: int) -> None:
         raise DataError(
             path,
             f"{column} holds {field.strip()[:40]!r}, not a number",
-            "encode it as a number, or leave the column out with features=…",
+            "encode it as a number, or choose the other columns by features=… (--features)",
             line,
         )
     if not np.isfinite(float(field)):
@@ -245,6 +283,11 @@ def _check_field(path: Path, column: str, field: str, line: int) -> None:
 
 def _split(line: str, delimiter: str) -> list[str]:
     return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
+
+
+def _width(line: str, delimiter: str) -> int:
+    """How many fields a line has; one with quotes is split, for they may hide delimiters."""
+    return len(_split(line, delimiter)) if '"' in line else line.count(delimiter) + 1
 
 
 def _is_number(field: str) -> bool:
@@ -331,5 +374,5 @@ def _check_type(path: Path, column: str, kind: str) -> None:
         raise DataError(
             path,
             f"{column} is of type {kind}, not a number",
-            "encode it as a number, or leave the column out with features=…",
+            "encode it as a number, or choose the other columns by features=… (--features)",
         )
