@@ -93,24 +93,18 @@ def test_the_version_is_the_packages(call):
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_every_solver_and_preconditioner_is_listed(call, monkeypatch, columns):
+def test_every_solver_and_preconditioner_is_listed(monkeypatch, columns):
     """In full, however narrow the terminal (and where there is none, as in a pipe)."""
     from sketchridge.preconditioner import PRECONDITIONERS
     from sketchridge.solvers import SOLVERS
 
     monkeypatch.setenv("COLUMNS", str(columns))
-    listed = call("solvers")[1]
+    listed = run("solvers").stdout  # a process of its own: a console keeps the width that it had
     words = " ".join(listed.replace("│", " ").split())
     assert "…" not in listed and max(map(cell_len, listed.splitlines())) <= columns
     for entry in (*SOLVERS.values(), *PRECONDITIONERS.values()):
         assert f" {entry.name} {entry.summary} cost: {entry.cost} when: {entry.use_when}" in words
     assert "goes with: none, exact, lanczos, nystrom" in words
-
-
-def test_a_narrow_listing_cuts_no_word_off(call, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    listed = call("solvers")[1]
-    assert "…" not in listed and "every preconditioner" in listed
 
 
 def test_the_package_runs_as_a_module():
