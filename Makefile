@@ -54,7 +54,7 @@ bench-kernels: $(STAMP) ## time the kernels against numpy and scipy, as ratios i
 	@$(BIN)/python benchmarks/kernels.py
 
 reproduce: $(STAMP) ## the paper's figures and table, into docs/ (half an hour; data from SKETCHRIDGE_DATA)
-	@$(BIN)/sketchridge reproduce --out docs
+	@$(BIN)/sketchridge reproduce --out docs --force
 
 experiments: $(STAMP) ## how passes grow, what the sketch gains, which method when: tables, and docs/figures
 	@for name in growth gain choose beyond; do PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -156,6 +156,10 @@ def test_the_command_writes_the_page_and_speaks_json(tmp_path):
     for wrong in (("mnist3",), ("--redraw",)):
         result = run_command("reproduce", *wrong, "--out", tmp_path)
         assert result.returncode == 1 and result.stderr.startswith("error: ")
+    numbers = (out / "reproduction.json").read_bytes()
+    result = run_command("reproduce", "--quick", "--out", out)
+    assert result.returncode == 1 and "--force" in result.stderr
+    assert (out / "reproduction.json").read_bytes() == numbers
 
 
 # -- the comparison ------------------------------------------------------------------------------

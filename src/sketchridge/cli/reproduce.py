@@ -61,13 +61,18 @@ def reproduce(
     from sketchridge import report as report_page
     from sketchridge.files import check_destination
     from sketchridge.paper_comparison import checks
-    from sketchridge.reproduce import read_results, save_results, write
+    from sketchridge.reproduce import RESULTS, read_results, save_results, write
     from sketchridge.reproduce import reproduce as run
 
     plots.check_available()
     if report is not None:
         check_destination("--report", report, force)
         report_page.check_available()
+    if (destination / RESULTS).exists() and not (redraw or resume or force):
+        raise ValueError(
+            f"--out {destination} holds the numbers of an earlier run: add --force to replace them,"
+            " --resume to go on from them, --redraw to draw them again, or name another folder"
+        )
     if redraw:
         found = read_results(destination)
     else:
