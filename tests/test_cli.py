@@ -632,3 +632,9 @@ def test_a_log_gets_plain_lines_now_and_then():
 def test_a_terminal_gets_a_live_line():
     text = shown([record(t, 10.0**-t) for t in range(5)], force_terminal=True)
     assert "\x1b[" in text and "relative gap" in text and "about 2 s left" in text
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "sketchridge", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and sketchridge.__version__ in done.stdout

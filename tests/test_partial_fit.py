@@ -181,3 +181,23 @@ class TestClassifier:
         X, y = self.data()
         with pytest.raises(ValueError, match="class_weight='balanced' needs all rows at once"):
             RidgeClassifier(class_weight="balanced").partial_fit(X, y, classes=["a", "b", "c"])
+
+    @pytest.mark.parametrize(
+        ("class_weight", "error", "message"),
+        [
+            ("heavy", TypeError, "class_weight='heavy' is not a dictionary"),
+            ({"a": 2.0, "z": 3.0}, ValueError, "class_weight has 'z', which is not among"),
+        ],
+    )
+    def test_class_weights_that_mean_nothing_are_refused(self, class_weight, error, message):
+        X, y = self.data()
+        with pytest.raises(error, match=message):
+            RidgeClassifier(class_weight=class_weight).partial_fit(X, y, classes=["a", "b", "c"])
+
+
+def test_fit_forgets_how_many_rows_came_in_chunks():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 4)), rng.standard_normal(30)
+    model = Ridge().partial_fit(X, y)
+    assert model.n_samples_seen_ == 30
+    assert not hasattr(model.fit(X[:10], y[:10]), "n_samples_seen_")

@@ -423,3 +423,17 @@ def test_a_path_of_several_targets_can_be_drawn(tmp_path):
         assert file.stat().st_size > 1000
     with pytest.raises(ValueError, match="no name of a picture"):
         path_plot.draw(path, tmp_path / "p.xyz", "a title")
+
+
+@pytest.mark.parametrize(("lams", "told"), [((10, 100), True), ((1, 1e-6, 1e6), False)])
+def test_the_command_says_when_the_least_error_is_at_the_end(call, lams, told):
+    """Eight noisy rows of six columns want a λ between almost none and all."""
+    inside, *_ = call
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((8, 6))
+    y = x.sum(axis=1) + 2 * rng.standard_normal(8)
+    header = ",".join("abcdef") + ",price"
+    np.savetxt("e.csv", np.column_stack([x, y]), delimiter=",", header=header, comments="")
+    options = [part for lam in lams for part in ("--lam", lam)]
+    code, out, _ = inside("e.csv", "--target", "price", "--folds", "4", *options)
+    assert code == 0 and ("the least error is at the end of these λ" in out) == told

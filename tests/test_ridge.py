@@ -498,3 +498,29 @@ def test_a_constant_target_is_fitted_by_the_intercept_without_a_warning(value):
     off = float(np.float32(value)) - value
     assert model.intercept_ == np.float32(value) and not model.coef_.any()
     assert 0.5 * off**2 <= model.gap_ <= 1e-15 and (off or model.gap_ == 0.0)
+
+
+def test_a_warm_start_from_coefficients_that_are_not_finite_starts_anew():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 5)), rng.standard_normal(40)
+    model = Ridge(solver="cg", tol=1e-14, warm_start=True, random_state=0).fit(X, y)
+    model.coef_ = np.full(5, np.nan)
+    expected = sklearn.linear_model.Ridge().fit(X, y)
+    np.testing.assert_allclose(model.fit(X, y).coef_, expected.coef_, rtol=1e-6)
+
+
+def test_a_direct_solve_that_cannot_be_certified_does_not_speak_of_steps():
+    """With almost no penalty the refinement of a direct solve grows by rounding alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((80, 7)) + 2
+    y = X @ rng.standard_normal(7) + rng.standard_normal(80)
+    with pytest.warns(ConvergenceWarning, match="raise alpha or tol") as caught:
+        model = Ridge(1e-300).fit(X, y)
+    assert "step" not in str(caught[0].message)
+    expected = np.linalg.lstsq(np.column_stack([X, np.ones(80)]), y)[0]
+    np.testing.assert_allclose(model.coef_, expected[:7], rtol=1e-9)
+
+
+def test_a_feature_penalty_that_is_no_numbers_is_refused_by_name():
+    with pytest.raises(TypeError, match="feature_penalty=heavy is not made of numbers"):
+        Ridge(feature_penalty="heavy").fit(np.eye(3), np.ones(3))

@@ -407,3 +407,81 @@ def test_refusals_name_the_argument(options, message):
     X, y, _ = regression()
     with pytest.raises(ValueError, match=message):
         RidgeCV(**options).fit(X, y)
+
+
+def as_masks(train, test, n):
+    return np.isin(np.arange(n), train), np.isin(np.arange(n), test)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda train, test: (train.tolist(), test.tolist()),
+        lambda train, test: as_masks(train, test, 60),
+        lambda train, test: (train - 60, test - 60),
+    ],
+    ids=["lists", "masks", "from_the_end"],
+)
+@pytest.mark.parametrize("scoring", [None, "r2"])
+def test_splits_may_be_written_as_lists_masks_or_from_the_end(written, scoring):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 5)), rng.standard_normal(60)
+    splits = [written(*split) for split in KFold(3).split(X)]
+    ours = RidgeCV(ALPHAS, cv=splits, scoring=scoring).fit(X, y)
+    theirs = linear_model.RidgeCV(ALPHAS, cv=KFold(3)).fit(X, y)
+    assert ours.alpha_ == theirs.alpha_
+    assert ours.best_score_ == pytest.approx(theirs.best_score_, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("splits", "message"),
+    [
+        ([], "cv gives no splits"),
+        ([([0, 1], [])], "split 0 of cv has no test rows"),
+        ([([0, 1], [2]), ([], [0])], "split 1 of cv has no train rows"),
+        ([([0, 1], [60])], "split 0 of cv has test rows that X, of 60 rows, does not have"),
+        ([([True, False], [1])], "split 0 of cv has train rows that X, of 60 rows"),
+    ],
+)
+def test_splits_that_cannot_be_are_told(splits, message):
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match=message):
+        RidgeCV(ALPHAS, cv=splits).fit(rng.standard_normal((60, 5)), rng.standard_normal(60))
+
+
+@pytest.mark.filterwarnings("ignore:R.2 score is not well-defined")
+def test_scores_that_do_not_exist_are_told():
+    """R² of one row is not a number: no alpha is better than another."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 3)), rng.standard_normal(12)
+    with pytest.warns(UserWarning, match="RidgeCV could not score every alpha"):
+        model = RidgeCV(ALPHAS, cv=LeaveOneOut()).fit(X, y)
+    assert np.isnan(model.alpha_scores_).all() and model.alpha_ == ALPHAS[0]
+
+
+def test_a_fold_without_weight_is_told():
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.standard_normal((60, 5)), rng.standard_normal(60), np.ones(60)
+    weights[:20] = 0.0
+    with pytest.raises(ValueError, match="split 0 of cv has only test rows of weight zero"):
+        RidgeCV(ALPHAS, cv=3).fit(X, y, sample_weight=weights)
+    with pytest.raises(ValueError, match="split 0 of cv has only train rows of weight zero"):
+        RidgeCV(ALPHAS, cv=[(range(20), range(20, 60))]).fit(X, y, sample_weight=weights)
+
+
+def test_a_fit_keeps_no_scores_of_an_earlier_one():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 5)), rng.standard_normal(60)
+    model = RidgeCV(ALPHAS, store_cv_results=True).fit(X, y)
+    assert hasattr(model, "cv_results_") and not hasattr(model, "cv_scores_")
+    model.set_params(cv=3, store_cv_results=False).fit(X, y)
+    assert hasattr(model, "cv_scores_") and not hasattr(model, "cv_results_")
+
+
+@pytest.mark.parametrize("kind", [RidgeCV, RidgeClassifierCV])
+def test_warnings_name_the_line_that_called_fit(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    with pytest.warns(ConvergenceWarning) as caught:
+        kind(ALPHAS, cv=3, solver="svrg", max_passes=5, random_state=0).fit(X, X[:, 0] > 0)
+    assert {warning.filename for warning in caught} == {__file__}

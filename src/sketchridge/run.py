@@ -269,7 +269,9 @@ class Run:
         """Certify a fresh evaluation, keep the best, and decide whether to stop."""
         self.latest = None
         if self._has_diverged(evaluation, advances):
-            self.status = Status.DIVERGED
+            # A direct solve takes no steps: what grows when it is refined is rounding.
+            direct = self.choice.solver.name == "direct"
+            self.status = Status.STAGNATED if direct else Status.DIVERGED
             self._record(evaluation.objective, np.full(self.problem.targets, np.inf), True, event)
             return
         gap = self._certify(evaluation)

@@ -212,18 +212,28 @@ def _tell(
     table = Table("λ", "degrees of freedom", "objective", "certified relative gap")
     if errors is not None:
         table.add_column("squared error, held out")
-        best = min(line["held_out_error"] for line in lines)
+        best = min(_held_out(line) for line in lines)
     for line in lines:
         cells = [f"{line['lam']:.3g}", _interval(line["degrees_of_freedom_bounds"])]
         cells += [f"{line['objective']:.6g}", f"≤ {line['relative_gap']:.1e}"]
         if errors is not None:
-            least = " ← least" if line["held_out_error"] == best else ""
-            cells.append(f"{line['held_out_error']:.6g}{least}")
+            least = " ← least" if _held_out(line) == best else ""
+            cells.append(f"{_held_out(line):.6g}{least}")
         table.add_row(*cells)
     out.print(table)
+    if errors is not None and _is_at_an_end(min(lines, key=_held_out)["lam"], found.lams):
+        out.print("the least error is at the end of these λ: give --lam beyond it", markup=False)
     out.print(f"{found.plan}", markup=False)
     for file in files:
         out.print(f"written: {file}", markup=False)
+
+
+def _held_out(line: dict[str, Any]) -> float:
+    return float(line["held_out_error"])
+
+
+def _is_at_an_end(lam: float, lams: NDArray[np.float64]) -> bool:
+    return bool(lams.size > 1 and lam in (lams.min(), lams.max()))
 
 
 def _lines(found: RidgePath, errors: NDArray[np.float64] | None) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ Array = NDArray[np.float64]
 class RidgeEstimator(BaseEstimator):
     """The parameters and the machinery of every estimator here; not to be used by itself."""
 
+    _callers_of_keep = 2  # _fit and fit, for a warning to name the line that called fit
+
     def __init__(
         self,
         alpha: Any = 1.0,
@@ -127,13 +129,15 @@ class RidgeEstimator(BaseEstimator):
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
         coef = np.atleast_2d(self.coef_).astype(np.float64)
-        return np.ascontiguousarray(coef.T) if coef.shape == (targets, d) else None
+        fits = coef.shape == (targets, d) and bool(np.isfinite(coef).all())
+        return np.ascontiguousarray(coef.T) if fits else None
 
     # -- fitting -------------------------------------------------------------------------------
 
     def _fit(self, data: inputs.Data, y: Array) -> Fit:
         """Fit the targets y, (n,) or (n, t), and keep what is found."""
-        self.__dict__.pop("_moments", None)  # what chunks of rows left: this is a fit anew
+        for name in ("_moments", "n_samples_seen_"):  # what chunks left: this is a fit anew
+            self.__dict__.pop(name, None)
         controls, notes = self._controls()
         Y, _ = validation.check_targets(y, data.X.shape[0])
         alpha = check_alpha(self.alpha, Y.shape[1])
@@ -231,7 +235,7 @@ class RidgeEstimator(BaseEstimator):
             f"gap is {fit.relative_gap.max():.2g}, that is, the objective is within this share of "
             f"its value at 0 from the minimum. {advice[0].upper()}{advice[1:]}.",
             ConvergenceWarning,
-            stacklevel=5,  # the line that called fit
+            stacklevel=3 + self._callers_of_keep,  # the line that called fit
         )
 
     def _is_first_chunk(self) -> bool:

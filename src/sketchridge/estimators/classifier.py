@@ -221,11 +221,7 @@ class RidgeClassifier(ClassesAsTargets, RidgeEstimator):
         classes = getattr(self, "classes_", None) if classes is None else classes
         if classes is None:
             raise ValueError("classes=None in the first call of partial_fit: give all the classes")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs all rows at once, which partial_fit never has: "
-                "give the weights of the classes in a dictionary"
-            )
+        self._check_class_weight(classes)
         data = inputs.read_data(self, X, sample_weight, reset=first)
         labels = column_or_1d(inputs.read_labels(self, data.X, y))
         if first:
@@ -239,13 +235,32 @@ class RidgeClassifier(ClassesAsTargets, RidgeEstimator):
         self._partial_fit(data, self._targets(labels))
         return self
 
+    def _check_class_weight(self, classes: Any) -> None:
+        """Refuse weights that chunks of rows cannot have: those of unknown classes, say."""
+        if self.class_weight is None:
+            return
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all rows at once, which partial_fit never has: "
+                "give the weights of the classes in a dictionary"
+            )
+        if not isinstance(self.class_weight, dict):
+            raise TypeError(
+                f"class_weight={self.class_weight!r} is not a dictionary: give one, of weights of "
+                "classes, or None"
+            )
+        unknown = [label for label in self.class_weight if label not in np.asarray(classes)]
+        if unknown:
+            raise ValueError(f"class_weight has {unknown[0]!r}, which is not among the classes")
+
     def to_sklearn(self) -> Any:
         """Make a plain fitted `sklearn.linear_model.RidgeClassifier` of the same coefficients.
 
         Returns
         -------
         sklearn.linear_model.RidgeClassifier
-            It predicts the same, and goes wherever scikit-learn's own does (ONNX, say).
+            It predicts the same, and goes wherever scikit-learn's own does (ONNX, say). It knows
+            no `feature_penalty`: fitted again, it penalises all columns alike.
         """
         plain = self._to_sklearn(linear_model.RidgeClassifier, class_weight=self.class_weight)
         plain.classes_ = self.classes_

@@ -29,6 +29,7 @@ from sketchridge.estimators.ridge import Ridge
 from sketchridge.estimators.selection import (
     Selection,
     check_alphas,
+    check_splits,
     select_by_folds,
     select_by_rows,
 )
@@ -50,6 +51,8 @@ class CrossValidated(RidgeEstimator):
     warm_start = False
     copy_X = True  # noqa: N815  scikit-learn's name
     positive = False
+
+    _callers_of_keep = 3  # _refit, _choose_and_fit and fit
 
     def __init__(
         self,
@@ -114,7 +117,8 @@ class CrossValidated(RidgeEstimator):
             selection = select_by_rows(samples, lams, judge.rows, controls, method, keep)
         else:
             folds = check_cv(self.cv, judge.y, classifier=is_classifier(self))
-            splits = list(folds.split(judge.X, judge.y, **splitting))
+            given = folds.split(judge.X, judge.y, **splitting)
+            splits = check_splits(given, judge.sample_weight, judge.scorer is None)
             selection = select_by_folds(samples, alphas, self._lams, splits, judge.fold, controls)
         best = selection.best()
         self.alpha_ = alphas[best] if judge.per_target else float(alphas[best])
@@ -171,7 +175,9 @@ class CrossValidated(RidgeEstimator):
         return judge.Y.shape if is_classifier(self) else judge.y.shape
 
     def _tell(self, selection: Selection, judge: Judge) -> None:
-        """Keep the scores."""
+        """Keep the scores, and none of an earlier fit."""
+        for name in ("cv_scores_", "cv_results_"):
+            self.__dict__.pop(name, None)
         best, every = selection.best(), np.arange(judge.Y.shape[1])
         chosen = selection.scores[best, every] if judge.per_target else selection.scores[best]
         self.best_score_ = chosen if judge.per_target else float(chosen)
@@ -183,6 +189,14 @@ class CrossValidated(RidgeEstimator):
         if selection.results is not None:
             flat = len(self._target_shape(judge)) == 1
             self.cv_results_ = selection.results[:, 0] if flat else selection.results
+        if not np.all(np.isfinite(selection.scores)):
+            warnings.warn(
+                f"{type(self).__name__} could not score every alpha: alpha_scores_ has values "
+                "that are not finite, and such alphas are not chosen; without any score the first "
+                "is taken. Give larger folds, or another scoring.",
+                UserWarning,
+                stacklevel=4,
+            )
         if selection.worst_gap > self.tol:
             warnings.warn(
                 f"{type(self).__name__} compared alphas by fits that did not all reach "
@@ -271,7 +285,8 @@ class RidgeCV(MultiOutputMixin, RegressorMixin, CrossValidated):
     gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
         How leave-one-out finds the leverages: "svd" and "eigen" (scikit-learn's names) exactly, by
         a decomposition of the smaller side of X; "stochastic" by fits to random signs; None and
-        "auto" exactly where that side is at most 2000.
+        "auto" exactly where that side is at most 2000 and no iterative solver, preconditioner or
+        rank is asked for, or where the solver is "direct".
     store_cv_results : bool, default=False
         Keep `cv_results_`; with leave-one-out only.
     alpha_per_target : bool, default=False
@@ -384,7 +399,8 @@ class RidgeClassifierCV(ClassesAsTargets, CrossValidated):
     gcv_mode : {None, "auto", "svd", "eigen", "stochastic"}, default=None
         How leave-one-out finds the leverages: "svd" and "eigen" (scikit-learn's names) exactly, by
         a decomposition of the smaller side of X; "stochastic" by fits to random signs; None and
-        "auto" exactly where that side is at most 2000.
+        "auto" exactly where that side is at most 2000 and no iterative solver, preconditioner or
+        rank is asked for, or where the solver is "direct".
     store_cv_results : bool, default=False
         Keep `cv_results_`; with leave-one-out only.
     solver, preconditioner, rank, tol, max_passes, max_seconds, max_memory

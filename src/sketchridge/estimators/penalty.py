@@ -42,7 +42,13 @@ def check_feature_penalty(feature_penalty: Any, d: int) -> Array | None:
     """The multipliers of the penalty, one a feature (d,); None if they are all one."""
     if feature_penalty is None:
         return None
-    values = np.asarray(feature_penalty, dtype=np.float64)
+    try:
+        values = np.asarray(feature_penalty, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"feature_penalty={feature_penalty!s:.60} is not made of numbers: give one number "
+            "≥ 0 for each column, or None"
+        ) from None
     if values.shape != (d,):
         raise ValueError(
             f"feature_penalty has shape {values.shape} and X has {d} columns: give one number ≥ 0 "

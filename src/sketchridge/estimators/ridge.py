@@ -187,6 +187,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
         Returns
         -------
         sklearn.linear_model.Ridge
-            It predicts the same, and goes wherever scikit-learn's own does (ONNX, say).
+            It predicts the same, and goes wherever scikit-learn's own does (ONNX, say). It knows
+            no `feature_penalty`: fitted again, it penalises all columns alike.
         """
         return self._to_sklearn(linear_model.Ridge)

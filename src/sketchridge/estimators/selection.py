@@ -118,6 +118,43 @@ def _leave_one_out_note(count: int, exact: bool, shortfall: float) -> str:
 # -- folds -----------------------------------------------------------------------------------
 
 
+def check_splits(splits: Iterable[Any], weights: Array, weigh_test: bool) -> list[Split]:
+    """The folds as indices of rows, from indices or masks of any kind.
+
+    Rows to train on need some of the weight (n,), and those to test on if they are scored by it.
+    """
+    n = weights.size
+    checked = [
+        (_rows(train, n, "train", fold), _rows(test, n, "test", fold))
+        for fold, (train, test) in enumerate(splits)
+    ]
+    for fold, (train, test) in enumerate(checked):
+        for part, rows, weighed in (("train", train, True), ("test", test, weigh_test)):
+            if weighed and not weights[rows].any():
+                raise ValueError(
+                    f"split {fold} of cv has only {part} rows of weight zero: leave such rows out, "
+                    "or shuffle them"
+                )
+    if not checked:
+        raise ValueError("cv gives no splits: give at least one pair of rows to train and to test")
+    return checked
+
+
+def _rows(given: Any, n: int, part: str, fold: int) -> NDArray[np.intp]:
+    """Indices from 0 to n − 1; as in numpy, negative ones count from the end."""
+    asked = np.asarray(given)
+    try:
+        rows: NDArray[np.intp] = np.arange(n)[asked] if asked.size else np.arange(0)
+    except IndexError as error:
+        raise ValueError(
+            f"split {fold} of cv has {part} rows that X, of {n} rows, does not have ({error}): "
+            "give indices of rows, or a mask of them all"
+        ) from None
+    if rows.ndim != 1 or not rows.size:
+        raise ValueError(f"split {fold} of cv has no {part} rows: give at least one")
+    return rows
+
+
 def select_by_folds(
     samples: Samples,
     alphas: Array,
