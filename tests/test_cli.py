@@ -107,13 +107,6 @@ def test_every_solver_and_preconditioner_is_listed(monkeypatch, columns):
     assert "goes with: none, exact, lanczos, nystrom" in words
 
 
-def test_the_package_runs_as_a_module():
-    result = subprocess.run(
-        [sys.executable, "-m", "sketchridge", "--version"], capture_output=True, text=True
-    )
-    assert result.stdout.split() == ["sketchridge", sketchridge.__version__]
-
-
 def test_the_demo_ends_in_certified_gaps_and_a_picture(call, tmp_path):
     picture = tmp_path / "folder" / "demo.png"
     code, written, _ = call(
