@@ -195,7 +195,9 @@ def test_a_true_callback_stops_at_the_best_point_so_far(solver, preconditioner):
     rank = {"rank": 3} if preconditioner == "nystrom" else {}
     solution = solve(X, y, LAM, solver, preconditioner, tol=1e-14, callback=stop, **rank)
     assert solution.status is Status.STOPPED
-    lowest = min(record.objective for record in seen)
+    # What SAGA and SAG tell in between are estimates, from residuals of earlier points.
+    estimates = solver in ("saga", "sag")
+    lowest = min(record.objective for record in seen if record.certified or not estimates)
     assert solution.objective <= lowest * (1 + 1e-9)
     assert lowest < 0.5 * null(y)  # there was progress to keep
     assert excess(X, y, LAM, solution.coef) <= solution.gap
