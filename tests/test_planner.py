@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge import machine, solve
+from sketchridge import machine, planner, solve
 from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
@@ -100,13 +100,31 @@ def test_when_arithmetic_is_free_everything_is_factorised():
 
 def test_when_reading_is_free_nothing_is_factorised():
     X, y, lam = problem_of(1500, 1000, 2.0, 1e-6)
-    choice = plan(make_problem(X, y, lam)[0], 1e-6, None, np.random.default_rng(0), READING_IS_FREE)
+    problem, rng = make_problem(X, y, lam)[0], np.random.default_rng(0)
+    first = plan(problem, 1e-6, None, rng, READING_IS_FREE)
+    assert (first.solver.name, first.preconditioner.name) == ("cg", "none")
+    choice = plan(problem, 1e-6, None, rng, READING_IS_FREE, tried=True)
     assert choice.solver.name == "cg" and choice.fallback is not None
+
+
+@pytest.mark.parametrize(("lam", "enough"), [(1e-2, True), (1e-8, False)])
+def test_plain_cg_is_tried_first_and_given_up_by_its_pace(monkeypatch, lam, enough):
+    pretend(monkeypatch, Machine(3e10, 7e10, 1.4e11, 3e10, 2e9))
+    X, y, lam = problem_of(4000, 1000, 1.0, lam)
+    solution = solve(X, y, lam, random_state=0)
+    assert solution.converged
+    planned_anew = [note for note in solution.plan.notes if "planned anew" in note]
+    assert bool(planned_anew) == (not enough)
+    assert (solution.plan.solver, solution.plan.preconditioner) == ("cg", "none") or not enough
+    assert any(not record.certified for record in solution.history)  # CG's
+    again = solve(X, y, lam, random_state=0)
+    assert np.array_equal(solution.coef, again.coef)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_plan_tells_what_was_weighed_and_the_answer_is_right(monkeypatch, sparse):
     pretend(monkeypatch, READING_IS_FREE)
+    monkeypatch.setattr(planner, "FIRST_SHARE", 0.0)
     X, y, lam = problem_of(1500, 1000, 1.0, 1e-4, sparse=sparse)
     solution = solve(X, y, lam, tol=1e-8, random_state=0)
     assert solution.converged

@@ -48,8 +48,11 @@ UNEVEN_COLUMNS = 1e4
 ROWS_LOOKED_AT = 256
 # What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
 # that costs no more than this share of a method whose cost is sure.
-TRIAL_PASSES = 10.0
+TRIAL_PASSES = 8.0
 TRIAL_SHARE = 0.2
+# Plain CG is tried first where so many passes are at most this share of anything else.
+FIRST_SHARE = 0.5
+FIRST_LIMIT = 1.25
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Choice:
     fallback: Candidate | None = None  # a sure method, for when this one is slower than expected
     seconds_a_pass: float = 0.0  # of this method, as predicted
     probe: Any = None  # the sketch that the plan was made with, for the certificate
+    otherwise: float | None = None  # of a first try: the seconds that a plan would take, at least
+    tried: bool = False  # whether that was tried before
 
 
 @dataclass(frozen=True)
@@ -210,8 +215,12 @@ def plan(
     max_memory: float | None,
     rng: np.random.Generator,
     machine: Machine | None = None,
+    tried: bool = False,
 ) -> Choice:
-    """The cheapest candidate that fits; sketches the data where that may pay."""
+    """The cheapest candidate that fits; sketches the data where that may pay.
+
+    Unless that was tried, plain CG comes first where a few passes of it cost next to nothing.
+    """
     costs = Costs.of(problem, machine or this_machine())
     limit = np.inf if max_memory is None else max_memory
     sure = _fitting(_sure_candidates(problem, costs, tol), limit)
@@ -219,8 +228,12 @@ def plan(
     if costs.sparse:
         cheap = bool(sure) and trial > TRIAL_SHARE * sure[0].seconds
         return _decided(problem, sure, limit) if cheap else _for_sparse(problem, costs, sure, limit)
+    with_sketch = costs.nystrom(PROBE_RANK) + trial
+    otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
+    if not tried and trial <= FIRST_SHARE * otherwise:
+        return _first_try(problem, costs, otherwise)
     probe = Nystrom(rank=min(PROBE_RANK, problem.n, problem.d), scaling=_scaling(problem))
-    trial += costs.nystrom(PROBE_RANK)
+    trial = with_sketch
     affordable = 8 * probe.memory(problem) <= limit
     if sure and (not affordable or trial > TRIAL_SHARE * sure[0].seconds):
         return _decided(problem, sure, limit)
@@ -229,6 +242,19 @@ def plan(
     found = [*sure, *_fitting(sketched, limit)]
     ranked = sorted(found, key=lambda candidate: candidate.seconds)
     return _decided(problem, ranked, limit, sketch)
+
+
+def _first_try(problem: RidgeProblem, costs: Costs, otherwise: float) -> Choice:
+    """Plain CG, until its pace says that planning (and what follows from it) takes less."""
+    method = _candidate(problem, CG(), NoPreconditioner(), np.nan, np.nan)
+    return Choice(
+        method.solver,
+        method.preconditioner,
+        "a few passes of plain conjugate gradients, which might do",
+        forecasts=(method.forecast(),),
+        seconds_a_pass=costs.cg_iteration(0),
+        otherwise=otherwise,
+    )
 
 
 def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
@@ -374,8 +400,16 @@ class Pace:
         return needed * spent / gained if gained > 0 else np.inf
 
 
-def changed(choice: Choice, remaining: float) -> Choice | None:
-    """The plan to change to, if the passes that remain would take longer than a sure method."""
+def changed(choice: Choice, spent: float, remaining: float) -> Choice | None:
+    """The plan to change to, if the passes that remain would take longer than a sure method.
+
+    A first try must not take longer than a plan, all in all: its pace is the best at the beginning.
+    """
+    if choice.otherwise is not None:
+        if (spent + remaining) * choice.seconds_a_pass <= FIRST_LIMIT * choice.otherwise:
+            return None
+        reason = f"plain conjugate gradients would need {remaining:.0f} passes more: planned anew"
+        return replace(choice, is_open=True, otherwise=None, tried=True, reason=reason)
     other = choice.fallback
     if other is None or remaining * choice.seconds_a_pass <= other.seconds:
         return None

@@ -149,7 +149,10 @@ class Run:
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
         if self.choice.is_open:
-            self.choice = plan(self.problem, self.limits.tol, self.max_memory, self.rng)
+            tried = self.choice.tried
+            self.choice = plan(
+                self.problem, self.limits.tol, self.max_memory, self.rng, tried=tried
+            )
         given = self.choice.preconditioner
         if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
@@ -289,8 +292,8 @@ class Run:
         """Change the plan if the solver is slower than a method whose cost is sure."""
         worst = float(np.max(self._relative(gap)))
         self.passes_left = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
-        if self.choice.fallback is not None and self.status is None:
-            self.next_choice = changed(self.choice, self.passes_left)
+        if self.status is None:
+            self.next_choice = changed(self.choice, self.problem.passes, self.passes_left)
 
     def _verdict(
         self, before: Best | None, evaluation: Evaluation, advances: bool
@@ -364,7 +367,8 @@ class Run:
         if not isinstance(self.curvature, RidgeCurvature) or before is None:
             return self.curvature
         late = np.all(before - objective <= self.limits.tol * self.problem.null_objective)
-        if late and self.passes_left > self._sketch_passes():
+        trying = self.choice.otherwise is not None
+        if late and not trying and self.passes_left > self._sketch_passes():
             return self._tight_curvature()
         return self.curvature
 

@@ -16,6 +16,7 @@ import scipy  # its parts load when they are first used
 from sketchridge.certificate import DegreesCounter
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import EPSILON
+from sketchridge.threads import factor_threads
 
 # μ below this share of A's size, times the side, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
@@ -116,7 +117,8 @@ class ShiftedCholesky:
         """Factorise M + μI; M, in C order, is overwritten."""
         diagonal = M.diagonal().copy()
         M[np.diag_indices_from(M)] += mu
-        array, info = scipy.linalg.lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
+        with factor_threads(len(M)):
+            array, info = scipy.linalg.lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
         if info != 0:
             raise np.linalg.LinAlgError(
                 f"a normal matrix of side {len(diagonal)} is not positive definite with μ = {mu:g}"
@@ -150,7 +152,8 @@ class ShiftedCholesky:
     @cached_property
     def inverse_trace(self) -> float:
         """tr (M + μI)⁻¹ = ‖L⁻¹‖²."""
-        inverse, _ = scipy.linalg.lapack.dtrtri(self.array, lower=1)
+        with factor_threads(self.side):
+            inverse, _ = scipy.linalg.lapack.dtrtri(self.array, lower=1)
         return float(sum(np.sum(inverse[j:, j] ** 2) for j in range(self.side)))
 
 
