@@ -33,6 +33,8 @@ SPARSE_COLUMN = 0.3
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
+# Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
+ITERATION = 5e-4
 
 
 @dataclass(frozen=True)
@@ -92,17 +94,19 @@ class Costs:
 
     def cg_iteration(self, rank: int) -> float:
         """A product with C, and P⁻¹ as low rank plus identity."""
-        return self.a_pass + 16.0 * self.d * rank * self.targets / self.machine.bandwidth
+        applied = 16.0 * self.d * rank * self.targets / self.machine.bandwidth
+        return self.a_pass + applied + ITERATION
 
     def factored_iteration(self, side: int) -> float:
         """A product with C, and two triangular solves."""
         solve = 8.0 * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
-        return self.a_pass + solve
+        return self.a_pass + solve + ITERATION
 
     def epoch(self) -> float:
         """An epoch of SVRG with its gradient, for all targets."""
         one = self.normal(1) / (2 if self.sparse else 1)
-        return (SPARSE_EPOCH if self.sparse else DENSE_EPOCH) * one * self.targets
+        products = SPARSE_EPOCH if self.sparse else DENSE_EPOCH
+        return products * one * self.targets + 2 * ITERATION
 
 
 @dataclass(frozen=True, eq=False)
