@@ -19,8 +19,9 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Of so many runs, one is the way that was slower.
-SECOND_CHANCE = 16
+# Of so many runs, one is the way that was slower: alone seldom, for threads that are held up show
+# that by themselves.
+TOGETHER_AGAIN, ALONE_AGAIN = 16, 64
 # Until each way has been run twice; the very first times threads start, and code is loaded.
 TRIALS = 4
 FACTORED_ALONE = 2000
@@ -100,7 +101,8 @@ class Team:
         faster = min(self.seconds[True]) <= min(self.seconds[False])
         if self.runs < TRIALS:
             return self.runs % 2 == 0
-        return not faster if self.runs % SECOND_CHANCE == 0 else faster
+        chance = ALONE_AGAIN if faster else TOGETHER_AGAIN
+        return faster != (self.runs % chance == 0)
 
 
 class _SingleThreadedBlas:
