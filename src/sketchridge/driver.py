@@ -14,11 +14,13 @@ from numpy.typing import DTypeLike, NDArray
 from sketchridge import validation
 from sketchridge.certificate import Metric, certified_gap
 from sketchridge.checkpoint import Checkpoint
+from sketchridge.machine import this_machine
 from sketchridge.planner import Choice, choose, memory_needed
 from sketchridge.preconditioner import Rank
 from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.run import Best, Callback, Limits, Run
 from sketchridge.solution import Solution
+from sketchridge.threads import single_threaded_blas
 
 Array = NDArray[np.float64]
 DEFAULT_MAX_PASSES = 10_000.0
@@ -149,27 +151,31 @@ def solve_problem(
     rounded to `dtype`; the certificate is that of the rounded ones.
     """
     choice = choose(problem, controls.solver, controls.preconditioner, controls.rank)
-    read_rows(problem)
-    if not choice.is_open:  # else the plan takes what fits
-        _check_memory(problem, choice, controls.max_memory)
-    file = None if checkpoint is None else Checkpoint(checkpoint, problem)
-    if file is not None and (saved := file.read()) is not None:
-        start, notes = saved, [*notes, f"went on from the checkpoint {file.path}"]
-    clock = time.perf_counter() if began is None else began
-    run = Run(
-        problem,
-        choice,
-        controls.limits,
-        controls.rng,
-        controls.callback,
-        file,
-        clock,
-        controls.max_memory,
-    )
-    run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
-    if np.dtype(dtype) != np.float64:
-        _round_best(run, np.dtype(dtype))
-    return run.solution(flat, list(notes))
+    if choice.is_open:
+        this_machine()  # measured, where it must be, with all threads
+    # Products run on threads of our own, and BLAS's would spin beside them.
+    with single_threaded_blas():
+        read_rows(problem)
+        if not choice.is_open:  # else the plan takes what fits
+            _check_memory(problem, choice, controls.max_memory)
+        file = None if checkpoint is None else Checkpoint(checkpoint, problem)
+        if file is not None and (saved := file.read()) is not None:
+            start, notes = saved, [*notes, f"went on from the checkpoint {file.path}"]
+        clock = time.perf_counter() if began is None else began
+        run = Run(
+            problem,
+            choice,
+            controls.limits,
+            controls.rng,
+            controls.callback,
+            file,
+            clock,
+            controls.max_memory,
+        )
+        run.go(np.zeros((problem.d, problem.targets)) if start is None else start)
+        if np.dtype(dtype) != np.float64:
+            _round_best(run, np.dtype(dtype))
+        return run.solution(flat, list(notes))
 
 
 def _round_best(run: Run, dtype: np.dtype[Any]) -> None:

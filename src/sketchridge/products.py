@@ -6,7 +6,7 @@ float64. A float32 matrix is widened block by block, never as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.threads import run_all, thread_count
+from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Array = NDArray[np.float64]
 
@@ -30,7 +30,9 @@ WIDE = 8
 # kernels are not worth loading numba for.
 SMALL_WORK = 300_000
 LARGE_MATRIX = 2_000_000
+SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
 VECTORISED = 16
+MIRRORED = 64  # rows at a time: a square of so many is in the first cache
 # So many products with single vectors say that more will come, and a vector that the first-level
 # cache holds needs no order.
 BEFORE_ORDERING = 6
@@ -83,14 +85,26 @@ class DenseProducts:
         columns = self.X.shape[1] / (64 if self.X.flags.c_contiguous else 16)
         return float(max(np.sqrt(max(self.X.shape)), columns))
 
-    def _blocks(self, columns: int) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows in float64; a view where the data is float64 already."""
+    def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
+        """Blocks of a range of rows in float64; a view where the data is float64 already."""
         n, d = self.X.shape
         size = WIDE_BLOCK_BYTES if columns >= WIDE else CACHED_BLOCK_BYTES
         step = min(max(1, size // (8 * d)), longest_sum(n))
-        for start in range(0, n, step):
-            rows = slice(start, min(start + step, n))
+        for first in range(start, stop, step):
+            rows = slice(first, min(first + step, stop))
             yield rows, self.X[rows].astype(np.float64, copy=False)
+
+    def _by_threads(self, columns: int, work: Callable[[int, int], Any]) -> list[Any]:
+        """Do some work for ranges of rows, one a thread, each with a BLAS of one thread.
+
+        BLAS's own threads would do it as fast, but go on spinning for a tenth of a second.
+        """
+        n = self.X.shape[0]
+        if self.X.size * columns < LARGE_MATRIX:
+            return [work(0, n)]
+        with single_threaded_blas():
+            ranges = _ranges(n, thread_count())
+            return run_all([partial(work, start, stop) for start, stop in ranges])
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
         """‖(x_i − mean) ∘ factors‖², (n,)."""
@@ -103,26 +117,30 @@ class DenseProducts:
 
         step = max(1, CACHED_BLOCK_BYTES // (8 * self.X.shape[1]))
         starts = range(0, norms.size, step)
-        parts = [
-            [slice(start, start + step) for start in starts[i :: thread_count()]]
-            for i in range(min(thread_count(), len(starts)))
-        ]
-        run_all([partial(_for_each, part, rows) for rows in parts])
+        run_shared([partial(part, slice(start, start + step)) for start in starts])
         return norms
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
-        if self.X.dtype == np.float64:
-            product: Array = self.X @ V
-            return product
-        return np.concatenate([block @ V for _, block in self._blocks(V.shape[1])])
+        product = np.empty((self.X.shape[0], V.shape[1]))
+
+        def part(start: int, stop: int) -> None:
+            for rows, block in self._blocks(V.shape[1], start, stop):
+                np.matmul(block, V, out=product[rows])
+
+        self._by_threads(V.shape[1], part)
+        return product
 
     def adjoint(self, R: Array) -> Array:
         """Xᵀ R, (d, k)."""
-        return sum(
-            (block.T @ R[rows] for rows, block in self._blocks(R.shape[1])),
-            np.zeros((self.X.shape[1], R.shape[1])),
-        )
+
+        def part(start: int, stop: int) -> Array:
+            product = np.zeros((self.X.shape[1], R.shape[1]))
+            for rows, block in self._blocks(R.shape[1], start, stop):
+                product += block.T @ R[rows]
+            return product
+
+        return _added(self._by_threads(R.shape[1], part))
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
@@ -130,14 +148,19 @@ class DenseProducts:
             shifts = np.broadcast_to(shift, (weights.size, 1))
             R, product = self._compiled_residual(V, shifts, weights)
             return product, weights @ R
-        product, total = np.zeros(V.shape), np.zeros(V.shape[1])
-        for rows, block in self._blocks(V.shape[1]):
-            R = block @ V
-            R -= shift
-            R *= weights[rows, None]
-            total += R.sum(axis=0)
-            product += block.T @ R
-        return product, total
+
+        def part(start: int, stop: int) -> tuple[Array, Array]:
+            product, total = np.zeros(V.shape), np.zeros(V.shape[1])
+            for rows, block in self._blocks(V.shape[1], start, stop):
+                R = block @ V
+                R -= shift
+                R *= weights[rows, None]
+                total += R.sum(axis=0)
+                product += block.T @ R
+            return product, total
+
+        products, totals = zip(*self._by_threads(V.shape[1], part), strict=True)
+        return _added(products), _added(totals)
 
     def residual(
         self, V: Array, targets: Array, shift: Array, weights: Array
@@ -145,13 +168,18 @@ class DenseProducts:
         """R = X V − 1 shiftᵀ − targets (n, k), and Xᵀ diag(weights) R (d, k)."""
         if self.own_threads(V.shape[1]):
             return self._compiled_residual(V, targets + shift, weights)
-        R, product = np.empty(targets.shape), np.zeros(V.shape)
-        for rows, block in self._blocks(V.shape[1]):
-            np.matmul(block, V, out=R[rows])
-            R[rows] -= targets[rows]
-            R[rows] -= shift
-            product += block.T @ (weights[rows, None] * R[rows])
-        return R, product
+        R = np.empty(targets.shape)
+
+        def part(start: int, stop: int) -> Array:
+            product = np.zeros(V.shape)
+            for rows, block in self._blocks(V.shape[1], start, stop):
+                np.matmul(block, V, out=R[rows])
+                R[rows] -= targets[rows]
+                R[rows] -= shift
+                product += block.T @ (weights[rows, None] * R[rows])
+            return product
+
+        return R, _added(self._by_threads(V.shape[1], part))
 
     def own_threads(self, columns: int) -> bool:
         """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
@@ -162,24 +190,25 @@ class DenseProducts:
 
         R, v = np.empty((weights.size, 1)), np.ascontiguousarray(V[:, 0])
         flat = np.ascontiguousarray(shifts[:, 0])
-        product = _summed(
-            lambda start, stop, piece: kernels.dense_normal_vector(
-                self.X, v, flat, weights, start, stop, R[:, 0], piece
-            ),
-            _ranges(weights.size, thread_count()),
-            v.shape,
-            longest_sum(weights.size),
-        )
+
+        def part(start: int, stop: int) -> Array:
+            product = np.zeros(v.size)
+            kernels.dense_normal_vector(self.X, v, flat, weights, start, stop, R[:, 0], product)
+            return product
+
+        longest = longest_sum(weights.size)
+        ranges = _ranges(weights.size, -(-weights.size // longest))
+        product = _added(run_shared([partial(part, start, stop) for start, stop in ranges]))
         return R, product[:, None]
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
         scale = np.sqrt(weights)[:, None]
         total = np.zeros((self.X.shape[1], self.X.shape[1]))
-        for rows, block in self._blocks(WIDE):
+        for rows, block in self._blocks(WIDE, 0, self.X.shape[0]):
             scaled = (block if mean is None else block - mean) * scale[rows]
-            total += scaled.T @ scaled
-        return total
+            add_gram(scaled, total)
+        return mirrored(total)
 
     def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
         """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""
@@ -193,8 +222,63 @@ class DenseProducts:
             scaled = (block if mean is None else block - mean[columns]) * scale
             if factors is not None:
                 scaled *= factors[columns]
-            total += scaled @ scaled.T
-        return total
+            add_gram(scaled.T, total)
+        return mirrored(total)
+
+
+def add_gram(A: Array, total: Array) -> None:
+    """Add AᵀA to the lower triangle of total (d, d), on all threads; what is above may change."""
+    if A.size * A.shape[1] < SMALL_GRAM:
+        total += A.T @ A
+        return
+
+    def block(i: slice, j: slice) -> None:
+        left = A[:, i]
+        total[i, j] += left.T @ (left if i == j else A[:, j])  # BLAS knows the symmetric one
+
+    with single_threaded_blas():
+        parts = [slice(*ends) for ends in _ranges(A.shape[1], thread_count())]
+        pairs = [(i, j) for place, i in enumerate(parts) for j in parts[:place]]
+        run_shared([partial(block, i, j) for i, j in [*pairs, *zip(parts, parts, strict=True)]])
+
+
+def mirrored(lower: Array) -> Array:
+    """A symmetric matrix from its lower triangle, in place."""
+    for start in range(0, len(lower), MIRRORED):
+        stop = min(start + MIRRORED, len(lower))
+        lower[start:stop, stop:] = lower[stop:, start:stop].T
+        corner = lower[start:stop, start:stop]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+    return lower
+
+
+def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
+    """Dense rows in float32, C order, copied by all threads."""
+    narrow = np.empty(X.shape, dtype=np.float32)
+    step = max(1, CACHED_BLOCK_BYTES // (8 * X.shape[1]))
+
+    def part(start: int, stop: int) -> None:
+        for first in range(start, stop, step):
+            rows = slice(first, min(first + step, stop))
+            np.copyto(narrow[rows], X[rows], casting="same_kind")
+
+    run_all([partial(part, start, stop) for start, stop in _ranges(X.shape[0], thread_count())])
+    return narrow
+
+
+def gathered_sums(S: Any, X: NDArray[Any]) -> Array:
+    """S X for a sparse S (s, n) in CSR and dense rows in C order: every row is read where it lies.
+
+    A row of the product is made while it is in the cache, so this costs one read of X for every
+    entry that a column of S has.
+    """
+    from sketchridge import kernels
+
+    product = np.empty((S.shape[0], X.shape[1]))
+    rows = kernels.CSR(S.data, S.indices, S.indptr)
+    ranges = _ranges(S.shape[0], thread_count())
+    run_all([partial(kernels.csr_multiply, rows, X, a, b, product) for a, b in ranges])
+    return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -445,16 +529,12 @@ def _summed(
     return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
 
 
-def _for_each(action: Callable[[slice], None], parts: list[slice]) -> None:
-    for part in parts:
-        action(part)
-
-
-def _added(parts: list[Array]) -> Array:
+def _added(parts: Sequence[Array]) -> Array:
     """The sum of the threads' parts, in the first of them."""
+    total = parts[0]
     for part in parts[1:]:
-        parts[0] += part
-    return parts[0]
+        total += part
+    return total
 
 
 def _padded(V: Array) -> Array:

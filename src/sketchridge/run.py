@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,14 +18,12 @@ from sketchridge.certificate import (
     rounding_floor,
 )
 from sketchridge.checkpoint import Checkpoint
-from sketchridge.machine import this_machine
 from sketchridge.planner import Choice, Pace, changed, plan
 from sketchridge.preconditioner import BuiltPreconditioner, NoPreconditioner, Preconditioner
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
 from sketchridge.solvers import Iterate
-from sketchridge.threads import single_threaded_blas
 
 Array = NDArray[np.float64]
 Callback = Callable[[Record], Any]
@@ -42,9 +39,6 @@ CERTIFICATE_RANK = 50
 # does its arithmetic for each.
 SKETCH_PASSES = {"dense": 12.0, "sparse": 80.0}
 CHECKPOINT_SECONDS = 30.0
-# Below this size of X BLAS's threads cost more than they give.
-SMALL_MATRIX = 200_000
-MANY_COLUMNS = 100  # as a sketch has
 
 
 @dataclass(frozen=True)
@@ -106,8 +100,6 @@ class Run:
         self.certificate_rng = np.random.default_rng(self.rng.integers(2**63))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                if self.choice.is_open:
-                    this_machine()  # measured, where it must be, with all threads
                 self._follow_plan(start)
         except KeyboardInterrupt:
             self.status = Status.INTERRUPTED
@@ -119,10 +111,8 @@ class Run:
     def _follow_plan(self, start: Array) -> None:
         """Prepare and iterate; again from where it got to, each time that the plan changes."""
         while self.status is None:
-            with self._threads(MANY_COLUMNS):
-                self._prepare()
-            with self._threads(self.problem.targets):
-                self._iterate(start)
+            self._prepare()
+            self._iterate(start)
             if self.next_choice is not None:
                 self.choice, self.next_choice = self.next_choice, None
                 self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
@@ -136,15 +126,6 @@ class Run:
             return self.latest
         assert self.best is not None
         return self.best.evaluation.coef
-
-    def _threads(self, columns: int) -> AbstractContextManager[None]:
-        """Keep BLAS to one thread where it would spin beside ours, or where there is little to do.
-
-        A direct solve is BLAS's own work, and it gets all threads.
-        """
-        small = self.problem.n * self.problem.d <= SMALL_MATRIX
-        own = self.problem.products.own_threads(columns) and self.choice.solver.uses_preconditioner
-        return single_threaded_blas() if small or own else nullcontext()
 
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""

@@ -16,6 +16,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.problem import EPSILON, Operator, Problem, RidgeProblem
+from sketchridge.threads import blas_threads
 
 Array = NDArray[np.float64]
 
@@ -218,6 +219,11 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
     thin blocks; repeating makes it as accurate: every round orthogonalises against the frame,
     then within the block.
     """
+    with blas_threads(float(block.size) * (filled + block.shape[1])):
+        return _orthonormalised(frame, filled, block, norm)
+
+
+def _orthonormalised(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, Array]:
     inside = np.zeros((filled, block.shape[1]))
     upper = np.eye(block.shape[1])
     room = frame.shape[1] - filled
@@ -256,7 +262,8 @@ def _append(frame: Array, filled: int, block: Array, norm: float) -> tuple[int, 
 
 
 def _spectral_norm(block: Array) -> float:
-    squares = np.linalg.eigvalsh(block.T @ block)
+    with blas_threads(float(block.size) * block.shape[1]):
+        squares = np.linalg.eigvalsh(block.T @ block)
     return float(np.sqrt(max(squares[-1], 0.0)))
 
 

@@ -1,8 +1,8 @@
 """Threads: how many there are, and who may use them.
 
-Dense products with many columns run on BLAS's threads, those with one vector and sparse ones on
-a pool of our own (kernels that release the GIL), and numba's thread pools are not used at all:
-two pools that spin on the same cores make each other several times slower.
+Products with the data run on a pool of our own: compiled kernels, or a BLAS of one thread in each
+of ours. BLAS's own threads are for large factorisations and the algebra of sketches, and numba's
+are not used at all: two pools that spin on the same cores make each other several times slower.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,8 @@ from threadpoolctl import ThreadpoolController
 TOGETHER_AGAIN, ALONE_AGAIN = 16, 64
 # Until each way has been run twice; the very first times threads start, and code is loaded.
 TRIALS = 4
-FACTORED_ALONE = 2000
+# Multiplications: below this, one thread is as quick.
+WORTH_ALL_THREADS = 2.5e9
 
 
 @cache
@@ -50,6 +51,26 @@ def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run the tasks at once, the first on this thread, and give their results in order."""
     others = [_pool(os.getpid()).submit(task) for task in tasks[1:]]
     return [task() for task in tasks[:1]] + [other.result() for other in others]
+
+
+def run_shared(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """Run many tasks on all threads, each taking the next as it comes; the results in order.
+
+    A thread whose core does other work meanwhile does less of them, and nobody waits for it.
+    """
+    results: list[Any] = [None] * len(tasks)
+    waiting = deque(range(len(tasks)))
+
+    def work() -> None:
+        while True:
+            try:
+                index = waiting.popleft()
+            except IndexError:
+                return
+            results[index] = tasks[index]()
+
+    run_all([work] * min(thread_count(), len(tasks)))
+    return results
 
 
 @cache
@@ -110,11 +131,16 @@ class _SingleThreadedBlas:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.users = 0
+        self.users = 0  # threads inside, however deep
+        self.inside = threading.local()
         self.threads_before = 1
         self.limit: Any = None
 
     def enter(self) -> None:
+        depth = getattr(self.inside, "depth", 0)
+        self.inside.depth = depth + 1
+        if depth:
+            return
         with self.lock:
             if self.users == 0:
                 self.threads_before = _blas_threads()
@@ -122,10 +148,27 @@ class _SingleThreadedBlas:
             self.users += 1
 
     def leave(self) -> None:
+        self.inside.depth -= 1
+        if self.inside.depth:
+            return
         with self.lock:
             self.users -= 1
             if self.users == 0:
                 self.limit.restore_original_limits()
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Give the threads back for a while, unless several solves share them."""
+        with self.lock:
+            alone = self.users == 1
+            if alone:
+                self.limit.restore_original_limits()
+        try:
+            yield
+        finally:
+            with self.lock:
+                if alone and self.users:
+                    self.limit = _blas().limit(limits=1)
 
 
 _single = _SingleThreadedBlas()
@@ -142,14 +185,18 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 @contextmanager
-def factor_threads(side: int) -> Iterator[None]:
-    """For a factorisation by scipy's BLAS of a matrix that numpy's has just made.
+def blas_threads(operations: float) -> Iterator[None]:
+    """All threads for a piece of BLAS's or LAPACK's own work, if it is large, also in a solve.
 
-    The threads of numpy's still spin, and a second thread of scipy's waits for their core: alone
-    a matrix of side 1500 takes a third of the time. A large one gains from both all the same.
+    A small piece is done sooner by one thread: the others would spin for a tenth of a second
+    afterwards, where ours or another BLAS library's want to work.
     """
-    with single_threaded_blas() if side <= FACTORED_ALONE else nullcontext():
-        yield
+    if operations > WORTH_ALL_THREADS:
+        with _single.lifted():
+            yield
+    else:
+        with single_threaded_blas():
+            yield
 
 
 def thread_count() -> int:

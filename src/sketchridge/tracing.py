@@ -21,12 +21,14 @@ from sketchridge.driver import Controls, solve_problem
 from sketchridge.krylov import KrylovSpace
 from sketchridge.planner import DIRECT_SIZE
 from sketchridge.problem import Evaluation, RidgeProblem
-from sketchridge.run import SMALL_MATRIX
 from sketchridge.solution import Plan, Record, Status
 from sketchridge.threads import single_threaded_blas
 from sketchridge.validation import check_lam
 
 Array = NDArray[np.float64]
+
+# Below this size of X BLAS's threads cost more than they give.
+SMALL_MATRIX = 200_000
 
 # So many columns are evaluated together: a read of X serves them all, and memory stays bounded.
 COLUMNS = 16

@@ -17,6 +17,7 @@ from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_row
 from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
 from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
 from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.products import LARGE_MATRIX, gathered_sums
 
 Kind = Literal["sparse_sign", "countsketch"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
@@ -104,6 +105,8 @@ def _product(S: Any, X: Any) -> Any:
     """S X in float64: dense in blocks of rows, sparse as it is."""
     if not isinstance(X, np.ndarray):
         return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
+    if X.flags.c_contiguous and X.size >= LARGE_MATRIX:
+        return gathered_sums(S.tocsr(), X)
     (s, n), d = S.shape, X.shape[1]
     total = np.zeros((s, d))
     # A block makes a product of s rows: as many rows a block, so that adding it up costs little.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
+
+Storage = Literal["given", "float32"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,15 @@ class CG:
     This differs from the textbook in two things. The points that it gives are smoothed (see
     `Smoothed`): they can be certified sooner. And when the driver sends a fresh evaluation (its
     certificate disagreed with the running residual), the iteration restarts from there.
+
+    Parameters
+    ----------
+    storage
+        "float32" keeps a copy of dense float64 data in float32, for the passes of the iteration
+        alone: they cost half. What is certified is always computed from the data as given.
     """
+
+    storage: Storage = "given"
 
     name: ClassVar[str] = "cg"
     summary: ClassVar[str] = "preconditioned conjugate gradients, one pass an iteration"
@@ -29,9 +39,14 @@ class CG:
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "nystrom"
 
+    def __post_init__(self) -> None:
+        if self.storage not in ("given", "float32"):
+            raise ValueError(f"storage={self.storage!r} must be 'given' or 'float32'")
+
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The average's point and gradient."""
-        return 2 * problem.d * problem.targets
+        """The average's point and gradient, and the copy in float32."""
+        copied = problem.n * problem.d // 2 if self.storage == "float32" and problem.narrows else 0
+        return 2 * problem.d * problem.targets + copied
 
     def iterates(
         self,
@@ -43,14 +58,21 @@ class CG:
         """Yield the point after every iteration, with its running gradient and objective."""
         fresh = problem.evaluate(start)
         yield Iterate(start, evaluation=fresh)
+        stored = problem.narrowed() if self.storage == "float32" else problem
         while True:
-            fresh = yield from _iterates_from(problem, preconditioner, fresh)
+            fresh = yield from _iterates_from(problem, stored, preconditioner, fresh)
 
 
 def _iterates_from(
-    problem: RidgeProblem, preconditioner: Preconditioner, fresh: Evaluation
+    problem: RidgeProblem,
+    stored: RidgeProblem,
+    preconditioner: Preconditioner,
+    fresh: Evaluation,
 ) -> Generator[Iterate, Evaluation | None, Evaluation]:
-    """Yield the smoothed points after every iteration, until a fresh evaluation is sent."""
+    """Yield the smoothed points after every iteration, until a fresh evaluation is sent.
+
+    The products are those of `stored`, which is the problem itself or a copy of it in float32.
+    """
     W, gradient, objective = fresh.coef, fresh.gradient, fresh.objective
     direction = np.zeros_like(W)
     previous = np.ones(problem.targets)
@@ -59,7 +81,8 @@ def _iterates_from(
     smoothed = Smoothed(W, gradient, objective, energy)
     while True:
         direction = steepest + direction * (energy / previous)
-        image = problem.gram(direction) + problem.lam * direction
+        image = stored.gram(direction) + problem.lam * direction
+        problem.passes += stored is not problem
         step = quotient(energy, np.sum(direction * image, axis=0))
         W = W - direction * step
         gradient = gradient - image * step

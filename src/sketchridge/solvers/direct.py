@@ -17,7 +17,7 @@ from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
-from sketchridge.threads import factor_threads
+from sketchridge.threads import blas_threads
 
 # λ below this share of the trace, times the size, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
@@ -110,7 +110,7 @@ class PrimalCholesky:
         """Form and factorise the normal matrix."""
         H = problem.products.gram(problem.weights, problem.mean)
         H[np.diag_indices_from(H)] += problem.lam
-        with factor_threads(len(H)):
+        with blas_threads(len(H) ** 3 / 3):
             factor = scipy.linalg.cholesky(H, lower=True, overwrite_a=True, check_finite=False)
         trace = problem.raw_trace + problem.d * problem.lam
         return cls(problem, factor, problem.lam, trace)
@@ -124,7 +124,7 @@ class PrimalCholesky:
         """A lower bound of the eigenvalues of H: λ, or 1/tr(H⁻¹) where λ is nearly nothing."""
         if self.lam >= NEARLY_NOTHING * self.trace:
             return self.lam
-        with factor_threads(len(self.factor)):
+        with blas_threads(len(self.factor) ** 3 / 3):
             inverse, info = scipy.linalg.lapack.dtrtri(self.factor, lower=1)
         if info != 0:
             return self.lam
@@ -176,7 +176,7 @@ class DualCholesky:
         """Form and factorise the dual normal matrix."""
         K = problem.products.outer(problem.weights, problem.mean)
         K[np.diag_indices_from(K)] += problem.lam
-        with factor_threads(len(K)):
+        with blas_threads(len(K) ** 3 / 3):
             factor = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
         return cls(problem, factor, problem.lam)
 
