@@ -1,12 +1,22 @@
 """Every product of the data matrix against numpy on the same numbers, dense and in float64."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from sketchridge import products, threads
-from sketchridge.products import DenseProducts, SparseProducts
+from sketchridge.products import (
+    DenseProducts,
+    SampledProducts,
+    SparseProducts,
+    add_gram,
+    gathered_sums,
+    mirrored,
+)
+from sketchridge.threads import run_shared
 from tests.problems import dense_of
 
 SHAPES = [(37, 11), (11, 37), (1, 6), (6, 1)]
@@ -237,3 +247,47 @@ def test_the_threads_results_come_in_order_and_their_errors_come_through():
     assert threads.run_all([lambda i=i: i for i in range(20)]) == list(range(20))
     with pytest.raises(ZeroDivisionError):
         threads.run_all([lambda: 1, lambda: 1 // 0])
+
+
+# On all threads ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_are_added_up_where_they_lie(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 37)).astype(dtype)
+    S = sparse.random_array((50, 300), density=0.02, rng=rng, format="csr")  # with empty rows
+    assert gathered_sums(S, X) == pytest.approx(S.toarray() @ X.astype(float), abs=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(700, 300), (40, 1500), (300, 7), (5, 1)])
+def test_a_gram_matrix_is_made_in_parts(shape):
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal(shape)
+    before = rng.standard_normal((shape[1], shape[1]))
+    total = before.copy()
+    add_gram(A, total)
+    lower = np.tril(before + A.T @ A)
+    assert np.tril(total) == pytest.approx(lower, abs=1e-10)
+    assert mirrored(total) == pytest.approx(lower + np.tril(lower, -1).T, abs=1e-10)
+
+
+def test_products_of_some_rows_are_those_of_a_copy_of_them():
+    rng = np.random.default_rng(2)
+    X, V = rng.standard_normal((3000, 90)), rng.standard_normal((90, 20))
+    indices = np.sort(rng.choice(3000, 1100, replace=False))
+    weights, shift = rng.random(1100), rng.standard_normal(20)
+    some, copied = SampledProducts(X, indices), DenseProducts(X[indices])
+    for one, other in zip(
+        some.normal(V, shift, weights), copied.normal(V, shift, weights), strict=True
+    ):
+        assert one == pytest.approx(other, rel=1e-12)
+    R = rng.standard_normal((1100, 3))
+    assert some.adjoint(R) == pytest.approx(copied.adjoint(R), rel=1e-10)
+
+
+def test_shared_tasks_give_their_results_in_order():
+    tasks = [partial(lambda i: i, i) for i in range(100)]
+    assert run_shared(tasks) == list(range(100))
+    with pytest.raises(ZeroDivisionError):
+        run_shared([lambda: 1, lambda: 1 // 0, lambda: 2])

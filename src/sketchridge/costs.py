@@ -24,13 +24,18 @@ STEEP = 1.5
 # Evaluations at the start and the end, and the rows' norms.
 FIXED_PASSES = 3.0
 # Orthonormalising a block and making the Nyström approximation: so many products of d×k by k×k.
-BLOCK_ALGEBRA = 12.0
+BLOCK_ALGEBRA = 60.0
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
 ROWS_DIFFER = 1.5
+# All rows thrown into a few buckets mix better; and CG gets faster as it goes on.
+ROWS_MIX = 0.85
 # A sparse product with k vectors reads the matrix once and does its arithmetic k times.
 SPARSE_COLUMN = 0.3
 # An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
+# Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 27
+# passes, an embedding 2 to 5.
+NARROW_COPY, EMBEDDING_PASSES = 15.0, 3.0
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
@@ -88,19 +93,30 @@ class Costs:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
         return gram + side**3 / 3 / self.machine.factor_flops
 
-    def nystrom(self, rank: int) -> float:
-        """A sketch of a rank, and what is made of it."""
-        return self.normal(rank) + BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops
+    def embedded_rows(self, rows: int) -> float:
+        """A pass that embeds dense rows, their Gram matrix and its factor."""
+        return EMBEDDING_PASSES * self.bytes / self.machine.bandwidth + self.sampled_rows(rows)
 
-    def cg_iteration(self, rank: int) -> float:
-        """A product with C, and P⁻¹ as low rank plus identity."""
+    def nystrom(self, rank: int, rows: int | None = None) -> float:
+        """A sketch of a rank (of so many rows, and a pass to know the data by), and its algebra."""
+        algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops
+        if rows is None:
+            return self.normal(rank) + algebra
+        return self.normal(rank) * rows / self.n + self.normal(1) + algebra
+
+    def narrow_copy(self) -> float:
+        """Dense data copied to float32."""
+        return NARROW_COPY * self.bytes / self.machine.bandwidth
+
+    def cg_iteration(self, rank: int, narrow: bool = False) -> float:
+        """A product with C, by the copy in float32 if there is one, and P⁻¹ of a low rank."""
         applied = 16.0 * self.d * rank * self.targets / self.machine.bandwidth
-        return self.a_pass + applied + ITERATION
+        return self.a_pass / (2 if narrow else 1) + applied + ITERATION
 
-    def factored_iteration(self, side: int) -> float:
+    def factored_iteration(self, side: int, narrow: bool = False) -> float:
         """A product with C, and two triangular solves."""
         solve = 8.0 * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
-        return self.a_pass + solve + ITERATION
+        return self.a_pass / (2 if narrow else 1) + solve + ITERATION
 
     def epoch(self) -> float:
         """An epoch of SVRG with its gradient, for all targets."""
@@ -187,6 +203,14 @@ class SpectrumGuess:
         inside = float(np.sum(np.minimum(self.values, last))) if rank else float(self.values.sum())
         condition = (inside + self.rest + (rank + 1) * lam) / self._floor(lam)
         return float(svrg_epochs(np.array([condition]), n, tol)[0])
+
+
+def embedded_iterations(rows: int, n: int, d: int, tol: float) -> float:
+    """CG iterations with the Gram matrix of n rows in so many buckets.
+
+    The gap shrinks by d/s each, and the certificate is late by the size of a bucket.
+    """
+    return float(ROWS_MIX * np.log(np.ceil(n / rows) / tol) / np.log(rows / d) + 2)
 
 
 def sampled_iterations(rows: int, d: int, tol: float) -> float:

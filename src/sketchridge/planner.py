@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
+from sketchridge.costs import Costs, SpectrumGuess, embedded_iterations, sampled_iterations
 from sketchridge.machine import Machine, this_machine
 from sketchridge.preconditioner import (
     PRECONDITIONERS,
     BuiltPreconditioner,
     Diagonal,
+    Embedding,
     NoPreconditioner,
     Nystrom,
     PreconditionerSpec,
@@ -40,16 +41,18 @@ SMALL_DIRECT = 1e9
 DIRECT_SIZE = 2000
 PROBE_RANK = 50
 RANKS = (100, 200, 400, 800)
-# Rows of a sample, in units of d; and no more of them than this share of all.
+# Rows of a sketch, at least: so many times its rank, and so many. More than half are all.
+ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
+# Rows of a sample or an embedding, in units of d; and no more of them than this share of all.
 SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0)
 LARGEST_SAMPLE = 0.6
-# Columns that few rows have are missing from a sample, and a λ below this share of the trace does
-# not hide that: so many times the iterations (MNIST's rim).
-FAINT, RARE_COLUMNS = 1e-6, 3.0
-RARELY = 0.05  # of the rows, and of the columns
+# A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
+NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 # Columns whose mean squares differ by more than this are scaled before the sketch.
 UNEVEN_COLUMNS = 1e4
 ROWS_LOOKED_AT = 256
+# A prediction from the spectrum must be so much better than a sure one to be preferred.
+UNSURE = 1.5
 # What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
 # that costs no more than this share of a method whose cost is sure.
 TRIAL_PASSES = 8.0
@@ -91,9 +94,14 @@ class Candidate:
         """The method in a few words."""
         name = self.preconditioner.name
         if name == NoPreconditioner.name:
-            return self.solver.name
+            return self._solver
         size = getattr(self.preconditioner, "rank", getattr(self.preconditioner, "rows", None))
-        return f"{self.solver.name} with {name}" + (f" {size}" if size else "")
+        return f"{self._solver} with {name}" + (f" {size}" if size else "")
+
+    @property
+    def _solver(self) -> str:
+        narrow = isinstance(self.solver, CG) and self.solver.storage == "float32"
+        return self.solver.name + (" in float32" if narrow else "")
 
     def forecast(self) -> Forecast:
         """For the plan."""
@@ -232,17 +240,18 @@ def plan(
     if costs.sparse:
         cheap = bool(sure) and trial > TRIAL_SHARE * sure[0].seconds
         return _decided(problem, sure, limit) if cheap else _for_sparse(problem, costs, sure, limit)
-    with_sketch = costs.nystrom(PROBE_RANK) + trial
+    scaling = _scaling(problem)
+    probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
+    with_sketch = costs.nystrom(PROBE_RANK, _rows(probe)) + trial
     otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
     if not tried and trial <= FIRST_SHARE * otherwise:
         return _first_try(problem, costs, otherwise)
-    probe = Nystrom(rank=min(PROBE_RANK, problem.n, problem.d), scaling=_scaling(problem))
     trial = with_sketch
     affordable = 8 * probe.memory(problem) <= limit
     if sure and (not affordable or trial > TRIAL_SHARE * sure[0].seconds):
         return _decided(problem, sure, limit)
     sketch = probe.build(problem, rng)
-    sketched = _sketched_candidates(problem, costs, tol, sketch, probe.scaling)
+    sketched = _sketched_candidates(problem, costs, tol, sketch, scaling)
     found = [*sure, *_fitting(sketched, limit)]
     ranked = sorted(found, key=lambda candidate: candidate.seconds)
     return _decided(problem, ranked, limit, sketch)
@@ -276,13 +285,16 @@ def _scaling(problem: RidgeProblem) -> float:
     return 1.0 if uneven else 0.0
 
 
-def _has_rare_columns(problem: RidgeProblem) -> bool:
-    """Whether many columns of dense data are zero in nearly all rows."""
-    if not isinstance(problem.X, np.ndarray):
-        return False
-    some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)]
-    present = np.count_nonzero(some, axis=0) / len(some)
-    return bool(np.mean(present < RARELY) > RARELY)
+def _nystrom(problem: RidgeProblem, rank: int, scaling: float) -> Nystrom:
+    """A sketch of the rank, of as many rows as it needs."""
+    rows = max(ROWS_A_DIRECTION * rank, LEAST_ROWS)
+    if scaling or 2 * rows > problem.n:
+        return Nystrom(rank=rank, scaling=scaling)
+    return Nystrom(rank=rank, rows=rows)
+
+
+def _rows(sketch: Nystrom) -> int | None:
+    return None if sketch.rows == "all" else sketch.rows
 
 
 def _guess(problem: RidgeProblem, sketch: Any) -> tuple[SpectrumGuess, float]:
@@ -313,15 +325,34 @@ def _candidate(
 def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterator[Candidate]:
     """Methods whose cost does not depend on the spectrum."""
     yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
-    faint = problem.lam < FAINT * problem.trace
-    missing = RARE_COLUMNS if faint and _has_rare_columns(problem) else 1.0
     for share in SAMPLED:
         rows = int(share * problem.d)
         if rows > LARGEST_SAMPLE * problem.n:
             break
-        iterations = missing * sampled_iterations(rows, problem.d, tol)
-        seconds = costs.sampled_rows(rows) + iterations * costs.factored_iteration(problem.d)
-        yield _candidate(problem, CG(), RowSampling(rows=rows), iterations + 4, seconds, sure=True)
+        if costs.sparse:
+            iterations = sampled_iterations(rows, problem.d, tol)
+            recipe: Any = RowSampling(rows=rows)
+            built = costs.sampled_rows(rows)
+        else:
+            iterations = embedded_iterations(rows, problem.n, problem.d, tol)
+            recipe = Embedding(rows=rows, kind="countsketch")
+            built = costs.embedded_rows(rows)
+        for solver, narrow in _storages(problem, costs, tol, iterations):
+            seconds = built + costs.narrow_copy() * narrow
+            seconds += (iterations + 4) * costs.factored_iteration(problem.d, narrow)
+            yield _candidate(problem, solver, recipe, iterations + 4, seconds, sure=True)
+
+
+def _storages(
+    problem: RidgeProblem, costs: Costs, tol: float, iterations: float
+) -> Iterator[tuple[CG, bool]]:
+    """CG with the data as given, and with a copy in float32 where that would pay."""
+    yield CG(), False
+    safe = problem.lam >= NARROWEST_LAM * problem.raw_trace and tol >= NARROWEST_TOL
+    if not safe or not problem.narrows or not problem.products.own_threads(problem.targets):
+        return
+    if costs.narrow_copy() < 0.5 * iterations * costs.a_pass:
+        yield CG(storage="float32"), True
 
 
 def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limit: float) -> Choice:
@@ -350,17 +381,19 @@ def _sketched_candidates(
     """Methods whose cost depends on the spectrum; the sketch that there is costs no more."""
     guess, lam = _guess(problem, sketch)
     plain: Any = Diagonal(scaling) if scaling else NoPreconditioner()
-    for rank, recipe in [(0, plain), (sketch.rank, sketch)]:
-        iterations = guess.cg_iterations(rank, lam, tol)
-        seconds = (iterations + 4) * costs.cg_iteration(rank)
-        yield _candidate(problem, CG(), recipe, iterations + 4, seconds)
-    for rank in RANKS:
-        if rank > min(problem.n, problem.d) // 2:
-            break
-        iterations = guess.cg_iterations(rank, lam, tol)
-        seconds = costs.nystrom(rank) + (iterations + 4) * costs.cg_iteration(rank)
-        recipe = Nystrom(rank=rank, scaling=scaling)
-        yield _candidate(problem, CG(), recipe, iterations + 5, seconds)
+    recipes = [plain, sketch]
+    largest = min(problem.n, problem.d) // 2
+    recipes += [_nystrom(problem, rank, scaling) for rank in RANKS if rank <= largest]
+    for recipe in recipes:
+        rank, built, late = getattr(recipe, "rank", 0), 0.0, 1.0
+        if isinstance(recipe, Nystrom):
+            rows = _rows(recipe)
+            built, late = costs.nystrom(rank, rows), problem.n / (rows or problem.n)
+        iterations = guess.cg_iterations(rank, lam, tol / late)
+        for solver, narrow in _storages(problem, costs, tol, iterations):
+            seconds = built + costs.narrow_copy() * narrow
+            seconds += (iterations + 4) * costs.cg_iteration(rank, narrow)
+            yield _candidate(problem, solver, recipe, iterations + 4, seconds)
     if not scaling:
         epochs = guess.svrg_epochs(sketch.rank, lam, tol, problem.n)
         yield _candidate(problem, SVRG(), sketch, 2 * epochs + 3, epochs * costs.epoch())
@@ -376,9 +409,11 @@ def _decided(
             f"max_memory={limit:g} bytes is too little for any solver: conjugate gradients "
             f"without a preconditioner need about {least.memory:.3g}; allow more"
         )
-    best = candidates[0]
-    others = [other for other in candidates[1:] if other.label != best.label]
+    best = min(candidates, key=lambda each: each.seconds * (1.0 if each.sure else UNSURE))
+    others = [other for other in candidates if other.label != best.label]
     reason = f"the cheapest of {len(candidates)} that fit, about {best.seconds:.2g} s expected"
+    if best is not candidates[0]:
+        reason = f"the cheapest whose cost is sure, about {best.seconds:.2g} s expected"
     if others:
         reason += f"; next {others[0].label}, {others[0].seconds:.2g} s"
     sure = next((other for other in candidates if other.sure), None)

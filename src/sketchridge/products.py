@@ -80,6 +80,11 @@ class DenseProducts:
         self.X = X
 
     @property
+    def count(self) -> int:
+        """The number of rows."""
+        return int(self.X.shape[0])
+
+    @property
     def rounding_factor(self) -> float:
         """Sums over rows are made of sums of √n; those over columns run on in a few lanes."""
         columns = self.X.shape[1] / (64 if self.X.flags.c_contiguous else 16)
@@ -99,11 +104,10 @@ class DenseProducts:
 
         BLAS's own threads would do it as fast, but go on spinning for a tenth of a second.
         """
-        n = self.X.shape[0]
-        if self.X.size * columns < LARGE_MATRIX:
-            return [work(0, n)]
+        if self.count * self.X.shape[1] * columns < LARGE_MATRIX:
+            return [work(0, self.count)]
         with single_threaded_blas():
-            ranges = _ranges(n, thread_count())
+            ranges = _ranges(self.count, thread_count())
             return run_all([partial(work, start, stop) for start, stop in ranges])
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
@@ -224,6 +228,34 @@ class DenseProducts:
                 scaled *= factors[columns]
             add_gram(scaled.T, total)
         return mirrored(total)
+
+
+class SampledProducts(DenseProducts):
+    """Products of some of the rows of a dense matrix, gathered block by block."""
+
+    def __init__(self, X: NDArray[Any], indices: NDArray[np.int64]) -> None:
+        super().__init__(X)
+        self.indices = indices
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.indices.size
+
+    def own_threads(self, columns: int) -> bool:
+        """The compiled loop reads all rows."""
+        return False
+
+    def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
+        """Blocks of a range of the rows, in the same memory one after the other."""
+        d = self.X.shape[1]
+        step = max(1, min(CACHED_BLOCK_BYTES // (8 * d), longest_sum(self.count)))
+        block = np.empty((min(step, stop - start), d), dtype=self.X.dtype)
+        for first in range(start, stop, step):
+            rows = slice(first, min(first + step, stop))
+            part = block[: rows.stop - first]
+            np.take(self.X, self.indices[rows], axis=0, out=part, mode="clip")
+            yield rows, part.astype(np.float64, copy=False)
 
 
 def add_gram(A: Array, total: Array) -> None:

@@ -24,6 +24,8 @@ Array = NDArray[np.float64]
 DENSE_EIGENPROBLEM = 3000
 # A direction that keeps this share of its length through an orthogonalisation needs no second one.
 MUCH_LEFT = 0.1
+# A block whose squared singular values differ by less is made orthonormal in one go.
+WELL_CONDITIONED = 0.01
 # Beyond this ratio of the preconditioner's eigenvalues, the coordinates inside and outside the
 # basis cancel to less than the accuracy that a step needs.
 LARGEST_CONDITION = 1e12
@@ -251,8 +253,10 @@ def _orthonormalised(frame: Array, filled: int, block: Array, norm: float) -> tu
         # Rounding left components along the frame, which grew where little was left of the block.
         orthogonal = filled == 0 or bool(sizes.min() > MUCH_LEFT * norm)
         norm = 1.0
-        # Only a block that came in normalised goes out orthonormal.
-        if attempt > 0 and kept.all() and np.all(np.abs(squares - 1.0) < 0.1):
+        # Only a block that came in nearly orthogonal goes out orthonormal: a random one does.
+        fresh = attempt == 0 and filled == 0 and squares[0] > WELL_CONDITIONED * squares[-1]
+        alike = attempt > 0 and bool(np.all(np.abs(squares - 1.0) < 0.1))
+        if kept.all() and (fresh or alike):
             break
     # A full frame leaves room for rounding alone; of the rest, the strongest directions are last.
     first = max(0, upper.shape[0] - room)

@@ -139,3 +139,9 @@ def machine_memory() -> float:
         return float(os.sysconf("SC_PHYS_PAGES")) * float(os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
         return np.inf
+
+
+def uniform_rows(problem: RidgeProblem, rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many of the rows that count, drawn without replacement, ascending."""
+    present = np.flatnonzero(problem.weights > 0)
+    return np.sort(rng.choice(present, min(rows, present.size), replace=False))

@@ -96,16 +96,22 @@ class RowEmbedding:
         side, throws = min(self.rows, problem.d), len(self._buckets)
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
-            return making + 3 * self.rows * problem.d + side**2
+            copies = 1 if _is_gathered(problem.X) else 3
+            return making + copies * self.rows * problem.d + side**2
         filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
         return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
+
+
+def _is_gathered(X: NDArray[Any]) -> bool:
+    """Whether the compiled loop that adds up rows where they lie is worth loading."""
+    return bool(X.flags.c_contiguous and X.size >= LARGE_MATRIX)
 
 
 def _product(S: Any, X: Any) -> Any:
     """S X in float64: dense in blocks of rows, sparse as it is."""
     if not isinstance(X, np.ndarray):
         return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
-    if X.flags.c_contiguous and X.size >= LARGE_MATRIX:
+    if _is_gathered(X):
         return gathered_sums(S.tocsr(), X)
     (s, n), d = S.shape, X.shape[1]
     total = np.zeros((s, d))

@@ -15,6 +15,7 @@ import numpy as np
 from sketchridge.certificate import Curvature, RidgeCurvature, SketchCurvature
 from sketchridge.preconditioner.base import Array, Rank, resolve_rank
 from sketchridge.preconditioner.diagonal import BLOCK_BYTES, Columns, check_exponent
+from sketchridge.preconditioner.sampled import SampledProblem
 from sketchridge.preconditioner.scaled import ScaledPreconditioner, ScaledProblem, unscaled
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.sketch import (
@@ -29,6 +30,7 @@ from sketchridge.sketch import (
     random_range,
     usable_rank,
 )
+from sketchridge.threads import thread_count
 from sketchridge.validation import check_integer, check_number, check_rank
 
 PAPER_RANK = 30
@@ -159,6 +161,17 @@ def _sketched(
     return ScaledPreconditioner.of(spec.name, unscaled(spectrum, scale), scale, problem.lam)
 
 
+def _sketched_sample(
+    spec: Nystrom, problem: RidgeProblem, rank: int, rows: int, rng: np.random.Generator
+) -> LowRankPreconditioner:
+    """Sketch a sample of the rows, and make the preconditioner for all of them."""
+    sample = SampledProblem(problem, rows, rng)
+    spectrum = sample.for_all_rows(spec.sketch(sample, rank, rng))
+    made = from_spectrum(spec.name, spectrum, problem.lam)
+    told = f"{sample.n} of {problem.n} rows were sketched"
+    return replace(made, notes=(told, *made.notes))
+
+
 def _scaling_memory(scaling: float, problem: RidgeProblem, rank: int) -> int:
     """What scaled columns add: the bound in the columns as given, the directions, scaled blocks."""
     return 0 if scaling == 0 else 5 * problem.d * rank + 2 * BLOCK_BYTES // 8
@@ -277,7 +290,8 @@ class Lanczos:
     def memory(self, problem: RidgeProblem) -> int:
         """The Krylov blocks, and a few more of the same width."""
         width = self.directions(problem)
-        krylov = problem.d * (min(problem.d, (self._blocks(problem) + 1) * width) + 3 * width)
+        frame = min(problem.d, (self._blocks(problem) + 1) * width)
+        krylov = problem.d * (frame + (1 + 2 * thread_count()) * width)
         kept = width if self.keep == "rank" else width * self._blocks(problem)
         return krylov + _scaling_memory(self.scaling, problem, kept)
 
@@ -314,10 +328,14 @@ class Nystrom:
     scaling
         Not 0: the columns are first divided by (diag C + λ)^(scaling / 2), one pass more; P is
         then no longer low rank plus identity, and serves cg, gd and agd.
+    rows
+        The number of rows, drawn at random, that stand for all in the sketch: a few times the
+        rank are nearly as good, and cost as much less. "all" takes them all.
     """
 
     rank: Rank = "auto"
     scaling: float = 0.0
+    rows: int | Literal["all"] = "all"
     name: ClassVar[str] = "nystrom"
     summary: ClassVar[str] = "randomised Nyström approximation of C, one pass"
     cost: ClassVar[str] = "one pass to build, O(dk) to apply"
@@ -326,6 +344,10 @@ class Nystrom:
     def __post_init__(self) -> None:
         check_rank(self.rank)
         check_exponent("scaling", self.scaling)
+        if self.rows != "all":
+            check_integer("rows", self.rows, 1, "give the number of rows to sketch, or 'all'")
+            if self.scaling != 0:
+                raise ValueError("scaling and rows cannot be combined: give one of them")
 
     @property
     def low_rank(self) -> bool:
@@ -339,13 +361,20 @@ class Nystrom:
     def memory(self, problem: RidgeProblem) -> int:
         """The test vectors, their images, and a few more of the same width."""
         width = self.directions(problem)
-        return 6 * problem.d * width + _scaling_memory(self.scaling, problem, width)
+        needed = (4 + 2 * thread_count()) * problem.d * width  # every thread makes a product
+        needed += _scaling_memory(self.scaling, problem, width)
+        if self.rows != "all" and not isinstance(problem.X, np.ndarray):
+            needed += 2 * int(problem.X.nnz) * self.rows // problem.n
+        return needed
 
     def build(
         self, problem: RidgeProblem, rng: np.random.Generator
     ) -> LowRankPreconditioner | ScaledPreconditioner:
-        """Sketch in one pass and make the preconditioner."""
-        return _sketched(self, problem, self.directions(problem), rng)
+        """Sketch in one pass, or in that of a sample, and make the preconditioner."""
+        rank = self.directions(problem)
+        if self.rows != "all" and self.rows < problem.n:
+            return _sketched_sample(self, problem, rank, self.rows, rng)
+        return _sketched(self, problem, rank, rng)
 
     def sketch(self, problem: Sketchable, rank: int, rng: np.random.Generator) -> Spectrum:
         """Approximate the leading eigenpairs by those of the Nyström approximation."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
+from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows, uniform_rows
 from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
@@ -32,9 +32,7 @@ class RowSample:
     @classmethod
     def uniform(cls, problem: RidgeProblem, rows: int, rng: np.random.Generator) -> RowSample:
         """Draw without replacement; no row is reweighted, so that AᵀA ⪯ C."""
-        present = np.flatnonzero(problem.weights > 0)
-        drawn = rng.choice(present, min(rows, present.size), replace=False)
-        indices = np.sort(drawn)
+        indices = uniform_rows(problem, rows, rng)
         return cls(indices, np.sqrt(problem.weights[indices]), 1.0)
 
     @classmethod

@@ -1,0 +1,61 @@
+"""A copy of the data in float32 makes passes cheaper, and no answer less exact."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sketchridge import CG, solve
+from tests.problems import with_spectrum
+
+
+def problem(n=1500, d=1400, power=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    X = with_spectrum(rng, n, d, np.arange(1.0, d + 1) ** -power)
+    return X, X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return problem()
+
+
+@pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-12])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_answer_is_certified_on_the_data_as_given(data, tol, fit_intercept):
+    X, y = data
+    X = X + 0.01 * fit_intercept
+    lam = 1e-7 * float(np.sum(X**2)) / len(X)
+    arguments = {"tol": tol, "fit_intercept": fit_intercept, "random_state": 0}
+    solution = solve(X, y, lam, solver=CG(storage="float32"), **arguments)
+    truth = solve(X, y, lam, solver="direct", tol=1e-14, fit_intercept=fit_intercept)
+    assert solution.converged
+    gap = solution.objective - truth.objective
+    assert gap <= solution.gap <= tol * 0.5 * np.mean((y - fit_intercept * y.mean()) ** 2) * 1.0001
+
+
+def test_the_copy_is_told_and_counted(data):
+    X, y = data
+    given = solve(X, y, 1e-6, solver="cg", random_state=0)
+    narrow = solve(X, y, 1e-6, solver=CG(storage="float32"), random_state=0)
+    told = [note for note in narrow.plan.notes if "float32" in note]
+    assert told == [f"X is copied to float32 ({X.nbytes / 2e6:.1f} MB), for faster passes"]
+    assert narrow.passes == pytest.approx(given.passes, abs=2)
+    enough = 1.1 * X.nbytes
+    solve(X, y, 1e-6, solver=CG(storage="float32"), random_state=0, max_memory=enough)
+    with pytest.raises(ValueError, match="max_memory"):
+        solve(X, y, 1e-6, solver=CG(storage="float32"), max_memory=0.4 * X.nbytes)
+
+
+@pytest.mark.parametrize("kind", [np.float32, sp.csr_matrix])
+def test_data_that_cannot_be_narrowed_is_taken_as_it_is(kind):
+    X, y = problem(300, 50)
+    X = X.astype(kind) if kind is np.float32 else kind(X)
+    given = solve(X, y, 1e-3, solver="cg", random_state=0)
+    narrow = solve(X, y, 1e-3, solver=CG(storage="float32"), random_state=0)
+    assert np.array_equal(given.coef, narrow.coef)
+    assert not any("copied to float32" in note for note in narrow.plan.notes)
+
+
+def test_an_unknown_storage_is_refused():
+    with pytest.raises(ValueError, match="storage='half' must be 'given' or 'float32'"):
+        CG(storage="half")
