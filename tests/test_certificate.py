@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import Exact, Lanczos, Nystrom, run, solve
+from sketchridge import Exact, Lanczos, Nystrom, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
 from sketchridge.sketch import block_lanczos, random_range
 from sketchridge.solvers.direct import SINGULAR, DualCholesky, PrimalCholesky, SingularValues
@@ -320,17 +320,17 @@ def test_the_median_certificate_is_at_most_three_times_the_truth(kind, spec):
     assert min(ratios) >= 1 and median <= 3, f"median {median:.3g}, least {min(ratios):.3g}"
 
 
-def test_without_a_preconditioner_the_drivers_own_sketch_tightens_the_certificate(monkeypatch):
-    monkeypatch.setattr(run, "SKETCH_PASSES", {"dense": -1.0, "sparse": -1.0})  # at any price
+def test_where_a_budget_ends_a_sketch_is_made_to_tighten_the_certificate():
     gains, ratios = [], []
     for seed in range(5):
         X, y, lam = decaying_problem("dense", np.random.default_rng(seed))
-        solution = solve(X, y, lam, solver="cg", preconditioner="none", tol=1e-2, random_state=0)
+        budget = {"max_passes": 8, "tol": 1e-12, "random_state": 0}
+        solution = solve(X, y, lam, solver="cg", preconditioner="none", **budget)
         gradient = make(X, y, lam).evaluate(solution.coef[:, None]).gradient
         gains.append(np.sum(gradient**2) / (2 * lam) / solution.gap)
         ratios.append(solution.gap / true_gap_of(X, y, lam)(solution.coef))
     message = f"median gain {np.median(gains):.3g}, median ratio {np.median(ratios):.3g}"
-    assert np.median(gains) >= 100 and np.median(ratios) <= 3 and min(ratios) >= 1, message
+    assert np.median(gains) >= 10 and np.median(ratios) <= 3 and min(ratios) >= 1, message
 
 
 # 3. What lies below C -------------------------------------------------------------------------

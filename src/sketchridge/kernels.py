@@ -1581,3 +1581,51 @@ def csr_adjoint(rows: CSR, r: Array, start: int, stop: int, product: Array) -> N
     """product (d, k) += Xᵀ r (n, k), for a range of rows."""
     for i in range(start, stop):
         _csr_row_outer(rows, i, r[i], product)
+
+
+# ----------------------------------------------------------------------------------------
+# The vectors of an iteration of conjugate gradients
+# ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True)
+def cg_turn(direction: Array, ratio: float, steepest: Array) -> None:
+    """direction becomes steepest + ratio·direction."""
+    for j in range(direction.size):
+        direction[j] = steepest[j] + ratio * direction[j]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def cg_step(
+    direction: Array, image: Array, lam: float, energy: float, w: Array, gradient: Array
+) -> float:
+    """Move w and its gradient to the least F along the direction, of image C·direction."""
+    curvature = 0.0
+    for j in range(direction.size):
+        image[j] += lam * direction[j]
+        curvature += direction[j] * image[j]
+    step = energy / curvature if curvature > 0.0 else 0.0
+    for j in range(direction.size):
+        w[j] -= step * direction[j]
+        gradient[j] -= step * image[j]
+    return step
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def cg_between(
+    share: float,
+    old_w: Array,
+    new_w: Array,
+    old_gradient: Array,
+    new_gradient: Array,
+    w: Array,
+    gradient: Array,
+) -> float:
+    """A share of the way from old to new; returns the product of both ways."""
+    product = 0.0
+    for j in range(w.size):
+        move, turn = new_w[j] - old_w[j], new_gradient[j] - old_gradient[j]
+        product += move * turn
+        w[j] = old_w[j] + share * move
+        gradient[j] = old_gradient[j] + share * turn
+    return product

@@ -323,6 +323,7 @@ class FrequentFirst:
 
     rows: Any  # kernels.CSR: the indices are a copy, the values are not
     columns: NDArray[np.intp]  # (d,) the columns in the new order
+    places: NDArray[np.intp]  # (d,) where they are in it
     long: int  # so many of the first columns have more entries than may be summed in a row
 
     @classmethod
@@ -332,10 +333,11 @@ class FrequentFirst:
 
         counts = np.bincount(X.indices, minlength=X.shape[1])
         columns = np.argsort(-counts, kind="stable")
-        places = np.empty(columns.size, dtype=X.indices.dtype)
+        places = np.empty_like(columns)
         places[columns] = np.arange(columns.size)
-        rows = kernels.CSR(X.data, places[X.indices], X.indptr)
-        return cls(rows, columns, int(np.count_nonzero(counts > longest)))
+        indices = places.astype(X.indices.dtype).take(X.indices)
+        rows = kernels.CSR(X.data, indices, X.indptr)
+        return cls(rows, columns, places, int(np.count_nonzero(counts > longest)))
 
 
 class SparseProducts:
@@ -468,7 +470,8 @@ class SparseProducts:
         if self.vector_products <= BEFORE_ORDERING or 8 * V.size <= FIRST_CACHE_BYTES:
             rows, v, long = self._rows, np.ascontiguousarray(V[:, 0]), V.size
         else:
-            rows, v, long = self._ordered.rows, V[self._ordered.columns, 0], self._ordered.long
+            ordered = self._ordered
+            rows, v, long = ordered.rows, V[:, 0].take(ordered.columns), ordered.long
         product = _summed(
             lambda start, stop, piece: kernels.csr_normal_vector(
                 rows, v, shifts, weights, start, stop, every, R[:, 0], piece
@@ -480,9 +483,7 @@ class SparseProducts:
         )
         if rows.indices is self.X.indices:
             return R, product[:, None]
-        restored = np.empty(V.shape)
-        restored[self._ordered.columns, 0] = product
-        return R, restored
+        return R, product.take(self._ordered.places)[:, None]
 
     @cached_property
     def _ordered(self) -> FrequentFirst:

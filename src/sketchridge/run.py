@@ -35,9 +35,6 @@ STAGNATION_PATIENCE = 10
 # A running gradient that is off by more than this share of the fresh one has drifted.
 DRIFT = 0.1
 CERTIFICATE_RANK = 50
-# What a sketch of this rank takes, in passes with one vector; a sparse product with many vectors
-# does its arithmetic for each.
-SKETCH_PASSES = {"dense": 12.0, "sparse": 80.0}
 CHECKPOINT_SECONDS = 30.0
 
 
@@ -82,9 +79,7 @@ class Run:
     shortfall: float | Array = 0.0  # what a certificate had above its running gradient
     lowest_estimate: float = np.inf  # of the gap, from running gradients
     idle_looks: int = 0  # since it went lower
-    running_objective: Array | None = None  # at the last look
     pace: Pace = field(default_factory=Pace)
-    passes_left: float = 0.0  # at this pace
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 
@@ -228,9 +223,9 @@ class Run:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.coef)
-        curvature = self._curvature_for(iterate.objective)
-        size = np.sqrt(curvature.energy(iterate.gradient))
-        estimate = 0.5 * curvature.constant * (size + self.shortfall) ** 2
+        assert self.curvature is not None
+        size = np.sqrt(self.curvature.energy(iterate.gradient))
+        estimate = 0.5 * self.curvature.constant * (size + self.shortfall) ** 2
         self.gap_per_energy = estimate / np.maximum(iterate.energy, 1e-300)
         self._note_progress(float(np.max(estimate)))
         # Below a tenth of what rounding adds there is nothing more to gain.
@@ -272,9 +267,9 @@ class Run:
     def _reconsider(self, gap: Array) -> None:
         """Change the plan if the solver is slower than a method whose cost is sure."""
         worst = float(np.max(self._relative(gap)))
-        self.passes_left = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
+        left = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
         if self.status is None:
-            self.next_choice = changed(self.choice, self.problem.passes, self.passes_left)
+            self.next_choice = changed(self.choice, self.problem.passes, left)
 
     def _verdict(
         self, before: Best | None, evaluation: Evaluation, advances: bool
@@ -329,6 +324,7 @@ class Run:
 
         Without a sketch the certificate is ‖g‖² / 2λ, often a million times the truth. One pass
         buys a better one; it is spent when the objective's progress says that the end is near.
+        Conjugate gradients do without: their smoothed points make ‖g‖² small as soon.
         """
         if not isinstance(self.curvature, RidgeCurvature):
             return False
@@ -340,22 +336,6 @@ class Run:
             return False
         progress = self.best.evaluation.objective - evaluation.objective
         return bool(np.all(progress <= self.limits.tol * self.problem.null_objective))
-
-    def _curvature_for(self, objective: Array) -> Curvature:
-        """The curvature for a running gradient; sketched once progress says it is late."""
-        before, self.running_objective = self.running_objective, objective
-        assert self.curvature is not None
-        if not isinstance(self.curvature, RidgeCurvature) or before is None:
-            return self.curvature
-        late = np.all(before - objective <= self.limits.tol * self.problem.null_objective)
-        trying = self.choice.otherwise is not None
-        if late and not trying and self.passes_left > self._sketch_passes():
-            return self._tight_curvature()
-        return self.curvature
-
-    def _sketch_passes(self) -> float:
-        dense = isinstance(self.problem.X, np.ndarray)
-        return SKETCH_PASSES["dense" if dense else "sparse"] / self.problem.targets
 
     def _tight_curvature(self) -> Curvature:
         """The curvature, sketched now if nothing is known of H but λ."""

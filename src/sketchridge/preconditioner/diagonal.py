@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,7 +93,7 @@ class DiagonalPreconditioner:
         """The number d of columns that it is for."""
         return self.squares.centred.size
 
-    @property
+    @cached_property
     def scale(self) -> Array:
         """D, (d,)."""
         return self.squares.scale(self.lam, self.exponent)

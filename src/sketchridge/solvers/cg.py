@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
 
 Storage = Literal["given", "float32"]
+
+# From this length on an iteration's vectors are worth compiled loops: ten of them, and as many
+# numpy operations that write to new memory, took as long as a third of a sparse pass.
+LONG_VECTORS = 10_000
 
 
 @dataclass(frozen=True)
@@ -73,24 +77,24 @@ def _iterates_from(
 
     The products are those of `stored`, which is the problem itself or a copy of it in float32.
     """
-    W, gradient, objective = fresh.coef, fresh.gradient, fresh.objective
+    compiled = problem.targets == 1 and problem.d >= LONG_VECTORS
+    vectors: Vectors = CompiledVectors() if compiled else Vectors()
+    W, gradient, objective = fresh.coef.copy(), fresh.gradient.copy(), fresh.objective
     direction = np.zeros_like(W)
     previous = np.ones(problem.targets)
     steepest = preconditioner.apply(gradient)
-    energy = np.sum(gradient * steepest, axis=0)
-    smoothed = Smoothed(W, gradient, objective, energy)
+    energy = vectors.products(gradient, steepest)
+    smoothed = Smoothed(fresh.coef, fresh.gradient, objective, energy)
     while True:
-        direction = steepest + direction * (energy / previous)
-        image = stored.gram(direction) + problem.lam * direction
+        vectors.turn(direction, energy / previous, steepest)
+        image = stored.gram(direction)
         problem.passes += stored is not problem
-        step = quotient(energy, np.sum(direction * image, axis=0))
-        W = W - direction * step
-        gradient = gradient - image * step
+        step = vectors.step(direction, image, problem.lam, energy, W, gradient)
         objective = objective - 0.5 * step * energy
         previous = np.where(energy > 0, energy, 1.0)
         steepest = preconditioner.apply(gradient)
-        energy = np.sum(gradient * steepest, axis=0)
-        smoothed = smoothed.joined_by(Smoothed(W, gradient, objective, energy))
+        energy = vectors.products(gradient, steepest)
+        smoothed = smoothed.joined_by(Smoothed(W, gradient, objective, energy), vectors)
         sent = yield Iterate(
             smoothed.coef,
             gradient=smoothed.gradient,
@@ -99,6 +103,84 @@ def _iterates_from(
         )
         if sent is not None:
             return sent
+
+
+class Vectors:
+    """What an iteration does with vectors, for any number of targets (d, t)."""
+
+    def products(self, left: Array, right: Array) -> Array:
+        """The inner products of the columns, (t,)."""
+        products: Array = np.einsum("ij,ij->j", left, right)
+        return products
+
+    def turn(self, direction: Array, ratio: Array, steepest: Array) -> None:
+        """direction becomes steepest + ratio·direction."""
+        direction *= ratio
+        direction += steepest
+
+    def step(
+        self, direction: Array, image: Array, lam: Any, energy: Array, W: Array, gradient: Array
+    ) -> Array:
+        """Move W and its gradient to the least F along the direction; how far, (t,).
+
+        `image` is C times the direction, and becomes H times it.
+        """
+        image += lam * direction
+        step = quotient(energy, self.products(direction, image))
+        W -= direction * step
+        gradient -= image * step
+        return step
+
+    def between(self, share: Array, old: Smoothed, new: Smoothed) -> tuple[Array, Array, Array]:
+        """The point and the gradient that are a share of the way from old to new.
+
+        Also the inner products of the ways between the points and the gradients, (t,).
+        """
+        move, turn = new.coef - old.coef, new.gradient - old.gradient
+        product = self.products(move, turn)
+        return old.coef + share * move, old.gradient + share * turn, product
+
+
+class CompiledVectors(Vectors):
+    """The same for one target, each in one go over its vectors."""
+
+    def turn(self, direction: Array, ratio: Array, steepest: Array) -> None:
+        """direction becomes steepest + ratio·direction."""
+        from sketchridge import kernels
+
+        kernels.cg_turn(direction[:, 0], float(ratio[0]), steepest[:, 0])
+
+    def step(
+        self, direction: Array, image: Array, lam: Any, energy: Array, W: Array, gradient: Array
+    ) -> Array:
+        """Move W and its gradient to the least F along the direction; how far, (1,)."""
+        from sketchridge import kernels
+
+        step = kernels.cg_step(
+            direction[:, 0],
+            image[:, 0],
+            float(np.ravel(lam)[0]),
+            float(energy[0]),
+            W[:, 0],
+            gradient[:, 0],
+        )
+        return np.array([step])
+
+    def between(self, share: Array, old: Smoothed, new: Smoothed) -> tuple[Array, Array, Array]:
+        """The point and the gradient that are a share of the way from old to new, and so on."""
+        from sketchridge import kernels
+
+        point, gradient = np.empty_like(old.coef), np.empty_like(old.gradient)
+        product = kernels.cg_between(
+            float(share[0]),
+            old.coef[:, 0],
+            new.coef[:, 0],
+            old.gradient[:, 0],
+            new.gradient[:, 0],
+            point[:, 0],
+            gradient[:, 0],
+        )
+        return point, gradient, np.array([product])
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +197,14 @@ class Smoothed:
     objective: Array  # (t,)
     energy: Array  # (t,) gᵀP⁻¹g
 
-    def joined_by(self, new: Smoothed) -> Smoothed:
+    def joined_by(self, new: Smoothed, vectors: Vectors) -> Smoothed:
         """The average with one point more."""
         share = quotient(self.energy, self.energy + new.energy)
-        move, turn = new.coef - self.coef, new.gradient - self.gradient
-        between = 0.5 * share * (1.0 - share) * np.sum(move * turn, axis=0)
+        coef, gradient, product = vectors.between(share, self, new)
+        bend = 0.5 * share * (1.0 - share) * product
         return Smoothed(
-            self.coef + share * move,
-            self.gradient + share * turn,
-            self.objective + share * (new.objective - self.objective) - between,
+            coef,
+            gradient,
+            self.objective + share * (new.objective - self.objective) - bend,
             share * new.energy,
         )
