@@ -36,10 +36,14 @@ DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 27
 # passes, an embedding 2 to 5.
 NARROW_COPY, EMBEDDING_PASSES = 15.0, 3.0
+# A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
+# takes so many passes.
+GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
 ITERATION = 5e-4
+SKETCH = 0.02  # and a sketch
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class Costs:
     def direct(self) -> float:
         """The normal matrix of the smaller side, its factor, and a few passes."""
         side, other = min(self.n, self.d), max(self.n, self.d)
-        gram = float(other) * side**2 / self.machine.flops
+        gram = float(other) * side**2 / (GRAM_SHARE * self.machine.flops)
+        gram += SCALED_BLOCKS * self.bytes / self.machine.bandwidth
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
             gram += 8.0 * side**2 / self.machine.bandwidth
@@ -88,7 +93,7 @@ class Costs:
     def sampled_rows(self, rows: int) -> float:
         """The Gram matrix of sampled rows and its factor."""
         side = min(rows, self.d)
-        gram = float(rows) * self.d * side / self.machine.flops
+        gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
         return gram + side**3 / 3 / self.machine.factor_flops
@@ -99,7 +104,7 @@ class Costs:
 
     def nystrom(self, rank: int, rows: int | None = None) -> float:
         """A sketch of a rank (of so many rows, and a pass to know the data by), and its algebra."""
-        algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops
+        algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops + SKETCH
         if rows is None:
             return self.normal(rank) + algebra
         return self.normal(rank) * rows / self.n + self.normal(1) + algebra
@@ -208,9 +213,11 @@ class SpectrumGuess:
 def embedded_iterations(rows: int, n: int, d: int, tol: float) -> float:
     """CG iterations with the Gram matrix of n rows in so many buckets.
 
-    The gap shrinks by d/s each, and the certificate is late by the size of a bucket.
+    The gap shrinks by d/s each, or more where buckets are few rows each: (d/s)(1 − s/n). The
+    certificate is late by the size of a bucket.
     """
-    return float(ROWS_MIX * np.log(np.ceil(n / rows) / tol) / np.log(rows / d) + 2)
+    shrinks = d / rows * (1.0 - rows / n)
+    return float(ROWS_MIX * np.log(np.ceil(n / rows) / tol) / -np.log(shrinks) + 2)
 
 
 def sampled_iterations(rows: int, d: int, tol: float) -> float:

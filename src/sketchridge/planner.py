@@ -56,9 +56,9 @@ UNSURE = 1.5
 # What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
 # that costs no more than this share of a method whose cost is sure.
 TRIAL_PASSES = 8.0
-TRIAL_SHARE = 0.2
+TRIAL_SHARE = 0.4
 # Plain CG is tried first where so many passes are at most this share of anything else.
-FIRST_SHARE = 0.5
+FIRST_SHARE = 0.4
 FIRST_LIMIT = 1.25
 
 

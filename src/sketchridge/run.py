@@ -134,8 +134,8 @@ class Run:
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)
                 self._learn(self.preconditioner.curvature())
-            if self.choice.probe is not None:
-                self._learn(self.choice.probe.curvature())
+            if self.choice.probe is not None and isinstance(self.curvature, RidgeCurvature):
+                self._learn(self.choice.probe.curvature())  # the smaller sketch, but a sketch
             return
         self.preconditioner = given.at(self.problem.lam)
         if given is self.choice.probe or given.describes(self.problem):
