@@ -24,7 +24,7 @@ STEEP = 1.5
 # Evaluations at the start and the end, and the rows' norms.
 FIXED_PASSES = 3.0
 # Orthonormalising a block and making the Nyström approximation: so many products of d×k by k×k.
-BLOCK_ALGEBRA = 60.0
+BLOCK_ALGEBRA = 45.0
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
 ROWS_DIFFER = 1.5
 # All rows thrown into a few buckets mix better; and CG gets faster as it goes on.

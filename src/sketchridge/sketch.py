@@ -3,7 +3,8 @@
 Every sketch is a Krylov space. With Q̂ = [Q_0 … Q_q] orthonormal, the first q blocks spanning the
 space that was expanded, C [Q_0 … Q_{q−1}] = Q̂ T̂ holds to rounding, so all that follows is algebra
 on the small matrix T̂: Ritz pairs from its square part T, and the Nyström approximation
-Ĉ = CQ (QᵀCQ)⁻¹ (CQ)ᵀ = Q̂ T̂ T⁻¹ T̂ᵀ Q̂ᵀ, which never exceeds C.
+Ĉ = CQ (QᵀCQ)⁻¹ (CQ)ᵀ = Q̂ T̂ T⁻¹ T̂ᵀ Q̂ᵀ, which never exceeds C. Where there is one block only, that
+approximation is made without Q̂ (`RandomRange`).
 """
 
 from __future__ import annotations
@@ -151,17 +152,65 @@ class Krylov:
         values, vectors = self._projected()
         top = max(float(values[-1]), 0.0) if values.size else 0.0
         unit = EPSILON * (top + self.rounding_scale)
-        shift = max(10 * np.sqrt(max(1, self.expanded)) * unit, np.finfo(np.float64).tiny)
+        shift = _shift(self.expanded, unit)
         shifted = self.coefficients.copy()
         shifted[: self.expanded] += shift * np.eye(self.expanded)
         factor = (shifted @ vectors) / np.sqrt(np.maximum(values, 0.0) + shift)
         # The strongest columns first: LAPACK's backward error is then a hundred times smaller.
         left, singular, _ = np.linalg.svd(factor[:, ::-1], full_matrices=False)
-        kept = np.maximum(singular**2 - shift, 0.0)
-        useful = kept > 0
-        # The shift uses its slack up; as much again is for the algebra, and the rest for the sums.
-        slack = 2 * shift + 4 * self.rounding_factor * unit
-        return LowerBound(self.frame, left[:, useful], kept[useful], float(slack))
+        return _lower_bound(self.frame, left, singular, shift, self.rounding_factor * unit)
+
+
+@dataclass(frozen=True)
+class RandomRange:
+    """Orthonormal directions Q (d, p) and their images C Q: a Krylov space of one block.
+
+    Its Nyström approximation needs no basis of Q and C Q together, which would cost twice as much.
+    """
+
+    frame: Array
+    image: Array
+    cancelled: float  # what centring cancels of C's trace
+    rounding_factor: float  # how many units of roundoff a product with C may be off by, over four
+
+    @property
+    def expanded(self) -> int:
+        """The dimension p of the space that C was applied to."""
+        return int(self.frame.shape[1])
+
+    def probe(self) -> tuple[Array, Array]:
+        """A combination of the directions and its image under C."""
+        return make_probe(self.frame, self.image, np.eye(self.expanded))
+
+    def nystrom(self) -> LowerBound:
+        """C Q (QᵀCQ)⁻¹ (CQ)ᵀ by its eigenpairs, shifted as in `Krylov.nystrom`."""
+        with blas_threads(float(self.image.size) * self.expanded):
+            square = self.frame.T @ self.image
+            values, vectors = np.linalg.eigh((square + square.T) / 2)
+            top = max(float(values[-1]), 0.0)
+            unit = EPSILON * (2 * top + self.cancelled)
+            shift = _shift(self.expanded, unit)
+            weights = vectors / np.sqrt(np.maximum(values, 0.0) + shift)
+            factor = (self.image + shift * self.frame) @ weights[:, ::-1]  # the strongest first
+            basis = np.empty(factor.shape)
+            filled, upper = _append(basis, 0, factor, np.sqrt(top + shift))
+            left, singular, _ = np.linalg.svd(upper, full_matrices=False)
+        return _lower_bound(basis[:, :filled], left, singular, shift, self.rounding_factor * unit)
+
+
+def _shift(expanded: int, unit: float) -> float:
+    """ν, what a projected matrix is shifted by before it is inverted."""
+    return float(max(10 * np.sqrt(max(1, expanded)) * unit, np.finfo(np.float64).tiny))
+
+
+def _lower_bound(
+    frame: Array, left: Array, singular: Array, shift: float, sums: float
+) -> LowerBound:
+    """From the factor's singular vectors and values; `sums` is what rounds in a product."""
+    kept = np.maximum(singular**2 - shift, 0.0)
+    useful = kept > 0
+    # The shift uses its slack up; as much again is for the algebra, and the rest for the sums.
+    return LowerBound(frame, left[:, useful], kept[useful], float(2 * shift + 4 * sums))
 
 
 def make_probe(columns: Array, frame: Array, coefficients: Array) -> tuple[Array, Array]:
@@ -184,9 +233,14 @@ def block_lanczos(problem: Sketchable, rank: int, blocks: int, rng: np.random.Ge
     return expand(problem, start, blocks)
 
 
-def random_range(problem: Sketchable, rank: int, rng: np.random.Generator) -> Krylov:
+def random_range(problem: Sketchable, rank: int, rng: np.random.Generator) -> RandomRange:
     """C applied once to Gaussian directions: what the Nyström sketch needs; one pass."""
-    return expand(problem, rng.standard_normal((problem.d, rank)), 1)
+    start = rng.standard_normal((problem.d, rank))
+    frame = np.empty((problem.d, rank))
+    filled, _ = _append(frame, 0, start, np.sqrt(problem.d))  # about its spectral norm
+    image = problem.gram(frame[:, :filled])
+    cancelled = problem.raw_trace - problem.trace
+    return RandomRange(frame[:, :filled], image, cancelled, problem.rounding_factor)
 
 
 def expand(problem: Operator, start: Array, blocks: int) -> Krylov:
