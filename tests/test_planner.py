@@ -99,7 +99,7 @@ def test_when_arithmetic_is_free_everything_is_factorised():
 
 
 def test_when_reading_is_free_nothing_is_factorised():
-    X, y, lam = problem_of(3000, 1500, 2.0, 1e-6)
+    X, y, lam = problem_of(3000, 1500, 2.0, 1e-4)
     problem, rng = make_problem(X, y, lam)[0], np.random.default_rng(0)
     first = plan(problem, 1e-6, None, rng, READING_IS_FREE)
     assert (first.solver.name, first.preconditioner.name) == ("cg", "none")
@@ -107,7 +107,7 @@ def test_when_reading_is_free_nothing_is_factorised():
     assert choice.solver.name == "cg" and choice.fallback is not None
 
 
-@pytest.mark.parametrize(("lam", "enough"), [(1e-2, True), (1e-8, False)])
+@pytest.mark.parametrize(("lam", "enough"), [(1e-2, True), (6e-5, False)])
 def test_plain_cg_is_tried_first_and_given_up_by_its_pace(monkeypatch, lam, enough):
     pretend(monkeypatch, Machine(3e10, 7e10, 1.4e11, 3e10, 2e9))
     X, y, lam = problem_of(4000, 1000, 1.0, lam)

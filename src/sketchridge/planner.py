@@ -57,7 +57,9 @@ UNSURE = 1.5
 # that costs no more than this share of a method whose cost is sure.
 TRIAL_PASSES = 8.0
 TRIAL_SHARE = 0.4
-# Plain CG is tried first where so many passes are at most this share of anything else.
+# Plain CG is tried first where λ is at least this share of the trace, and so many passes are at
+# most this share of anything else.
+HOPEFUL = 5e-5
 FIRST_SHARE = 0.4
 FIRST_LIMIT = 1.25
 
@@ -244,7 +246,8 @@ def plan(
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
     with_sketch = costs.nystrom(PROBE_RANK, _rows(probe)) + trial
     otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
-    if not tried and trial <= FIRST_SHARE * otherwise:
+    hopeful = problem.lam >= HOPEFUL * problem.trace
+    if hopeful and not tried and trial <= FIRST_SHARE * otherwise:
         return _first_try(problem, costs, otherwise)
     trial = with_sketch
     affordable = 8 * probe.memory(problem) <= limit
