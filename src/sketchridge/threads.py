@@ -209,8 +209,9 @@ def thread_count() -> int:
 
 
 def _blas_threads() -> int:
+    """Of the library that may use the most: limits bind all, and some are built for one thread."""
     counts = [int(library.num_threads) for library in _blas().lib_controllers]
-    return max(1, min([*counts, _cores()]))
+    return max(1, min(max(counts, default=1), _cores()))
 
 
 def _cores() -> int:
