@@ -1,6 +1,7 @@
 """Every product of the data matrix against numpy on the same numbers, dense and in float64."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -291,3 +292,11 @@ def test_shared_tasks_give_their_results_in_order():
     assert run_shared(tasks) == list(range(100))
     with pytest.raises(ZeroDivisionError):
         run_shared([lambda: 1, lambda: 1 // 0, lambda: 2])
+
+
+@pytest.mark.parametrize(("counts", "expected"), [([2, 1], 2), ([1, 1], 1), ([64], 4), ([], 1)])
+def test_a_library_that_is_built_for_one_thread_does_not_bind_us(monkeypatch, counts, expected):
+    libraries = SimpleNamespace(lib_controllers=[SimpleNamespace(num_threads=c) for c in counts])
+    monkeypatch.setattr(threads, "_blas", lambda: libraries)
+    monkeypatch.setattr(threads, "_cores", lambda: 4)
+    assert threads.thread_count() == expected
