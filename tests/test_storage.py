@@ -1,10 +1,11 @@
-"""A copy of the data in float32 makes passes cheaper, and no answer less exact."""
+"""How CG keeps its data and its vectors: cheaper, and no answer less exact."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sketchridge import CG, solve
+from sketchridge.solvers import cg
 from tests.problems import with_spectrum
 
 
@@ -59,3 +60,32 @@ def test_data_that_cannot_be_narrowed_is_taken_as_it_is(kind):
 def test_an_unknown_storage_is_refused():
     with pytest.raises(ValueError, match="storage='half' must be 'given' or 'float32'"):
         CG(storage="half")
+
+
+def test_compiled_vectors_do_what_numpy_does():
+    rng = np.random.default_rng(0)
+    direction, image, W, gradient, steepest = rng.standard_normal((5, 500, 1))
+    image = direction + 0.1 * image  # of positive curvature
+    results = []
+    for vectors in (cg.Vectors(), cg.CompiledVectors()):
+        p, q, w, g = (vector.copy() for vector in (direction, image, W, gradient))
+        step = vectors.step(p, q, 0.3, np.array([2.0]), w, g)
+        vectors.turn(p, np.array([0.7]), steepest)
+        old, new = (cg.Smoothed(*pair, step, step) for pair in ((W, gradient), (w, g)))
+        results.append([p, q, w, g, step, *vectors.between(np.array([0.4]), old, new)])
+    for one, other in zip(*results, strict=True):
+        assert other == pytest.approx(one, rel=1e-12, abs=1e-13)
+    assert cg.CompiledVectors().step(p, -q, 0.0, step, w, g) == 0  # no curvature, no step
+
+
+def test_long_vectors_reach_the_compiled_loops(monkeypatch):
+    X, y = problem(200, 50)
+    used, step = [], cg.CompiledVectors.step
+    monkeypatch.setattr(cg.CompiledVectors, "step", lambda *given: used.append(1) or step(*given))
+    solve(X, y, 1e-3, solver="cg", preconditioner="none")
+    assert not used
+    monkeypatch.setattr(cg, "LONG_VECTORS", 50)
+    solution = solve(X, y, 1e-3, solver="cg", preconditioner="none", tol=1e-10)
+    truth = solve(X, y, 1e-3, solver="direct", tol=1e-14)
+    assert used and solution.converged
+    assert solution.objective - truth.objective <= solution.gap

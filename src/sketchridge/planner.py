@@ -249,9 +249,8 @@ def plan(
     hopeful = problem.lam >= HOPEFUL * problem.trace
     if hopeful and not tried and trial <= FIRST_SHARE * otherwise:
         return _first_try(problem, costs, otherwise)
-    trial = with_sketch
     affordable = 8 * probe.memory(problem) <= limit
-    if sure and (not affordable or trial > TRIAL_SHARE * sure[0].seconds):
+    if sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds):
         return _decided(problem, sure, limit)
     sketch = probe.build(problem, rng)
     sketched = _sketched_candidates(problem, costs, tol, sketch, scaling)
@@ -418,7 +417,8 @@ def _decided(
     if best is not candidates[0]:
         reason = f"the cheapest whose cost is sure, about {best.seconds:.2g} s expected"
     if others:
-        reason += f"; next {others[0].label}, {others[0].seconds:.2g} s"
+        where = "next" if best is candidates[0] else "with luck"
+        reason += f"; {where} {others[0].label}, {others[0].seconds:.2g} s"
     sure = next((other for other in candidates if other.sure), None)
     return Choice(
         best.solver,

@@ -350,13 +350,21 @@ def _dense_pairs(problem: RidgeProblem, rank: int) -> tuple[Array, Array]:
     problem.passes += 1
     if problem.d <= problem.n:
         C = problem.products.gram(problem.weights, problem.mean)
-        values, vectors = scipy.linalg.eigh(C, subset_by_index=(problem.d - rank, problem.d - 1))
+        values, vectors = _leading(C, rank)
         return np.ascontiguousarray(vectors[:, ::-1]), np.maximum(values[::-1], 0.0)
     K = problem.products.outer(problem.weights, problem.mean)
-    values, vectors = scipy.linalg.eigh(K, subset_by_index=(problem.n - rank, problem.n - 1))
+    values, vectors = _leading(K, rank)
     values = np.maximum(values[::-1], 0.0)
     # Directions that are zero to rounding have no image to normalise; they are no directions of C.
     found = int(np.count_nonzero(values > problem.n * EPSILON * values[0]))
     image = problem.adjoint(vectors[:, ::-1][:, :found])
     basis, _ = np.linalg.qr(image)
     return basis, values[:found]
+
+
+def _leading(matrix: Array, rank: int) -> tuple[Array, Array]:
+    """The largest eigenvalues, ascending, and their eigenvectors."""
+    side = len(matrix)
+    with blas_threads(float(side) ** 3):
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(side - rank, side - 1))
+    return values, vectors

@@ -76,11 +76,7 @@ class SketchedRows:
 
     def gram(self) -> Array:
         """AᵀA, dense (d, d)."""
-        if isinstance(self.matrix, np.ndarray):  # centred already
-            total = np.zeros((self.matrix.shape[1], self.matrix.shape[1]))
-            add_gram(self.matrix, total)
-            return mirrored(total)
-        product: Array = (self.matrix.T @ self.matrix).toarray()
+        product = _gram(self.matrix)
         if self.centring is not None:
             shift, mean = self.centring
             _centre(product, mean, self.matrix.T @ shift, float(shift @ shift))
@@ -88,16 +84,21 @@ class SketchedRows:
 
     def outer(self) -> Array:
         """A Aᵀ, dense (s, s)."""
-        product = _dense(self.matrix @ self.matrix.T)
+        product = _gram(self.matrix.T)
         if self.centring is not None:
             shift, mean = self.centring
             _centre(product, shift, self.matrix @ mean, float(mean @ mean))
         return product
 
 
-def _dense(product: Any) -> Array:
-    array: Array = product if isinstance(product, np.ndarray) else product.toarray()
-    return array
+def _gram(matrix: Any) -> Array:
+    """MᵀM of a dense or sparse matrix, dense."""
+    if not isinstance(matrix, np.ndarray):
+        product: Array = (matrix.T @ matrix).toarray()
+        return product
+    total = np.zeros((matrix.shape[1], matrix.shape[1]))
+    add_gram(matrix, total)
+    return mirrored(total)
 
 
 def _centre(product: Array, vector: Array, image: Array, square: float) -> None:
@@ -148,7 +149,8 @@ class ShiftedCholesky:
             solve = scipy.linalg.blas.dtrsv
             half = solve(self.array, G[:, 0], lower=1)
             return np.asarray(solve(self.array, half, lower=1, trans=1))[:, None]
-        solution: Array = scipy.linalg.cho_solve((self.array, True), G, check_finite=False)
+        with blas_threads(float(G.size) * self.side):
+            solution: Array = scipy.linalg.cho_solve((self.array, True), G, check_finite=False)
         return solution
 
     def half(self, G: Array) -> Array:

@@ -7,13 +7,14 @@ directions.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from sketchridge.preconditioner.base import Array, uniform_rows
 from sketchridge.problem import RidgeProblem
-from sketchridge.products import Products, SampledProducts, SparseProducts
+from sketchridge.products import SampledProducts, SparseProducts
 from sketchridge.sketch import Spectrum
 
 
@@ -29,28 +30,22 @@ class SampledProblem:
         self.rounding_factor = problem.rounding_factor
         self.fingerprint = problem.fingerprint
         dense = isinstance(problem.X, np.ndarray)
-        self.products: Products = (
+        # The problem's own products, centred by its mean, of these rows.
+        self.sample = copy(problem)
+        self.sample.weights = self.weights
+        self.sample.products = (
             SampledProducts(problem.X, indices) if dense else SparseProducts(problem.X[indices])
         )
 
     def gram(self, V: Array) -> Array:
         """AᵀA V, (d, k); the part of a pass that the sample is."""
         self.problem.passes += self.n / self.problem.n
-        mean = self.problem.mean
-        shift = np.zeros(V.shape[1]) if mean is None else mean @ V
-        product, total = self.products.normal(V, shift, self.weights)
-        if mean is not None:
-            product -= np.outer(mean, total)
-        return product
+        return self.sample.gram(V)
 
     def adjoint(self, R: Array) -> Array:
         """Aᵀ R, (d, k)."""
         self.problem.passes += self.n / self.problem.n
-        weighted = np.sqrt(self.weights)[:, None] * R
-        product = self.products.adjoint(weighted)
-        if self.problem.mean is not None:
-            product -= np.outer(self.problem.mean, weighted.sum(axis=0))
-        return product
+        return self.sample.adjoint(R)
 
     def for_all_rows(self, spectrum: Spectrum) -> Spectrum:
         """The sample's spectrum as an estimate of all the data's; the bound stays as it is."""

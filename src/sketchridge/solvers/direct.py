@@ -142,7 +142,8 @@ class PrimalCholesky:
 
     def solve(self, G: Array) -> Array:
         """H⁻¹ G for G (d, t)."""
-        solution: Array = scipy.linalg.cho_solve((self.factor, True), G, check_finite=False)
+        with blas_threads(float(G.size) * len(self.factor)):
+            solution: Array = scipy.linalg.cho_solve((self.factor, True), G, check_finite=False)
         return solution
 
     def energy(self, G: Array) -> Array:
@@ -255,9 +256,10 @@ class SingularValues:
         if problem.mean is not None:
             scaled -= problem.mean
         scaled *= np.sqrt(problem.weights)[:, None]
-        left, values, right = scipy.linalg.svd(
-            scaled, full_matrices=False, overwrite_a=True, check_finite=False
-        )
+        with blas_threads(float(scaled.size) * min(scaled.shape)):
+            left, values, right = scipy.linalg.svd(
+                scaled, full_matrices=False, overwrite_a=True, check_finite=False
+            )
         kept = values > max(problem.n, problem.d) * EPSILON * np.sqrt(problem.raw_trace)
         left, values, right = left[:, kept], values[kept], right[kept].T
         return cls(problem, left, values, right, _smallest_eigenvalue(problem, values))
