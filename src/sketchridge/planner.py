@@ -363,7 +363,9 @@ def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limi
     A sketch of sparse data costs as much as a hundred passes, and where the columns are scaled it
     hardly ever saves them: the spectrum of text is flat. So the passes are not foreseen.
     """
-    method = _candidate(problem, CG(), Diagonal(), np.nan, np.nan)
+    method = _candidate(problem, CG(rare_columns="eliminated"), Diagonal(), np.nan, np.nan)
+    if method.memory > limit:
+        method = _candidate(problem, CG(), Diagonal(), np.nan, np.nan)
     if method.memory > limit:
         return _decided(problem, sure, limit)
     return Choice(

@@ -343,9 +343,12 @@ class FrequentFirst:
 class SparseProducts:
     """Products of a CSR matrix, by compiled kernels on our own threads; by scipy when small."""
 
-    def __init__(self, X: Any, tell: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, X: Any, tell: Callable[[str], None] | None = None, frequent_first: bool = False
+    ) -> None:
         self.X = X
         self.tell = tell  # of copies
+        self.frequent_first = frequent_first  # whether the columns come in that order
         self.vector_products = 0
 
     @property
@@ -467,7 +470,9 @@ class SparseProducts:
 
         R, longest = np.empty((weights.size, 1)), longest_sum(weights.size)
         self.vector_products += 1
-        if self.vector_products <= BEFORE_ORDERING or 8 * V.size <= FIRST_CACHE_BYTES:
+        if self.frequent_first:
+            rows, v, long = self._rows, np.ascontiguousarray(V[:, 0]), self._long
+        elif self.vector_products <= BEFORE_ORDERING or 8 * V.size <= FIRST_CACHE_BYTES:
             rows, v, long = self._rows, np.ascontiguousarray(V[:, 0]), V.size
         else:
             ordered = self._ordered
@@ -484,6 +489,12 @@ class SparseProducts:
         if rows.indices is self.X.indices:
             return R, product[:, None]
         return R, product.take(self._ordered.places)[:, None]
+
+    @cached_property
+    def _long(self) -> int:
+        """So many columns have more entries than may be summed in a row."""
+        counts = np.bincount(self.X.indices, minlength=self.X.shape[1])
+        return int(np.count_nonzero(counts > longest_sum(self.X.shape[0])))
 
     @cached_property
     def _ordered(self) -> FrequentFirst:

@@ -72,7 +72,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     status: Status | None = None
     best: Best | None = None
-    latest: Array | None = None  # a point that has not been evaluated afresh
+    latest: Iterate | None = None  # a point that has not been evaluated afresh
     stalled: int = 0
     looks: int = 0
     gap_per_energy: float | Array = np.inf
@@ -87,7 +87,7 @@ class Run:
         """Sketch, iterate and look, until there is a status."""
         # Where there is nothing to fit, the answer is w = 0.
         start = np.where(self.problem.null_objective == 0, 0.0, start)
-        self.latest = start
+        self.latest = Iterate(start)
         self.preconditioner: Preconditioner = NoPreconditioner().build(self.problem, self.rng)
         self.curvature: Curvature | None = (
             self.preconditioner.curvature() if self.problem.lam > 0 else None
@@ -118,7 +118,7 @@ class Run:
     def _where(self) -> Array:
         """The point that was reached."""
         if self.latest is not None:
-            return self.latest
+            return self.latest.point()
         assert self.best is not None
         return self.best.evaluation.coef
 
@@ -171,7 +171,7 @@ class Run:
         """Evaluate the latest point, if the solve was stopped before that."""
         if self.latest is None:
             return
-        evaluation = self.problem.evaluate(self.latest)
+        evaluation = self.problem.evaluate(self.latest.point())
         if np.all(np.isfinite(evaluation.objective)):
             gap = self._certify(evaluation)
             self._keep(evaluation, gap)
@@ -187,10 +187,10 @@ class Run:
         if iterate.evaluation is not None:
             self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
-        self.latest = iterate.coef
+        self.latest = iterate
         fresh = self._look_at_running(iterate)
         if fresh is None and self._out_of_budget():
-            fresh = self.problem.evaluate(iterate.coef)
+            fresh = self.problem.evaluate(iterate.point())
         if fresh is None:
             return None
         self._judge(fresh, iterate.event)
@@ -202,19 +202,19 @@ class Run:
         A solver that starts again loses what it has built up: a certificate that is missed by a
         little, rounding included, is no reason for that.
         """
-        assert iterate.gradient is not None and self.curvature is not None
+        assert self.curvature is not None
+        slope = iterate.slope()
         size = np.sqrt(self.curvature.energy(fresh.gradient))
-        off = np.sqrt(self.curvature.energy(fresh.gradient - iterate.gradient))
+        off = np.sqrt(self.curvature.energy(fresh.gradient - slope))
         drifted = not bool(np.all(off <= DRIFT * size))
-        running = size if drifted else np.sqrt(self.curvature.energy(iterate.gradient))
+        running = size if drifted else np.sqrt(self.curvature.energy(slope))
         certified = np.sqrt(2 * self._certify(fresh) / self.curvature.constant)
         self.shortfall = np.maximum(certified - running, 0.0)
         return drifted
 
     def _look_at_running(self, iterate: Iterate) -> Evaluation | None:
         """Look at a running gradient, if it is time; evaluate afresh if it promises success."""
-        assert iterate.gradient is not None and iterate.objective is not None
-        assert iterate.energy is not None
+        assert iterate.objective is not None and iterate.energy is not None
         self.looks += 1
         goal = self.limits.tol * self.problem.null_objective
         promising = bool(np.all(self.gap_per_energy * iterate.energy <= goal))
@@ -222,16 +222,16 @@ class Run:
         if not (promising or young or iterate.look) and self.looks % LOOK_EVERY:
             return None
         if not np.all(np.isfinite(iterate.energy)):
-            return self.problem.evaluate(iterate.coef)
+            return self.problem.evaluate(iterate.point())
         assert self.curvature is not None
-        size = np.sqrt(self.curvature.energy(iterate.gradient))
+        size = np.sqrt(self.curvature.energy(iterate.slope()))
         estimate = 0.5 * self.curvature.constant * (size + self.shortfall) ** 2
         self.gap_per_energy = estimate / np.maximum(iterate.energy, 1e-300)
         self._note_progress(float(np.max(estimate)))
         # Below a tenth of what rounding adds there is nothing more to gain.
         done = (estimate <= goal) | (size < 0.1 * self.shortfall)
         if np.all(done) or self.idle_looks >= STAGNATION_PATIENCE:
-            return self.problem.evaluate(iterate.coef)
+            return self.problem.evaluate(iterate.point())
         self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
@@ -390,7 +390,7 @@ class Run:
             return
         if not force and time.perf_counter() - self.saved_at < CHECKPOINT_SECONDS:
             return
-        coef = self.latest
+        coef = None if self.latest is None else self.latest.point()
         if coef is None or force:
             coef = self.best.evaluation.coef if self.best is not None else None
         if coef is not None and np.all(np.isfinite(coef)):

@@ -123,6 +123,11 @@ class DiagonalPreconditioner:
         """Whether the rows have the same norms; no certificate relies on it."""
         return self.fingerprint == problem.fingerprint
 
+    def for_columns_of(self, problem: RidgeProblem) -> DiagonalPreconditioner:
+        """The same scaling of another problem's columns; one pass over it."""
+        squares = Columns.of(problem)
+        return DiagonalPreconditioner(self.exponent, problem.lam, squares, self.fingerprint)
+
     def at(self, lam: float) -> DiagonalPreconditioner:
         """The same columns for another λ."""
         return DiagonalPreconditioner(self.exponent, lam, self.squares, self.fingerprint)

@@ -65,6 +65,8 @@ _WHY_ALONE = {
 def check_allowed(solver: Solver, preconditioner: Any) -> None:
     """Refuse a preconditioner, a recipe or a built one, that does not go with the solver."""
     allowed = ALLOWED[solver.name]
+    if isinstance(solver, CG) and solver.rare_columns == "eliminated":
+        _check_columns_alone(preconditioner)
     known = preconditioner.name in allowed
     if known and (preconditioner.low_rank or allowed != LOW_RANK):
         return
@@ -78,6 +80,16 @@ def check_allowed(solver: Solver, preconditioner: Any) -> None:
         f"preconditioner='lanczos' or 'nystrom' (scaling=0) with {solver.name!r}, or solver='cg' "
         f"with {preconditioner.name!r}"
     )
+
+
+def _check_columns_alone(preconditioner: Any) -> None:
+    """Leaving columns out goes with preconditioners that treat every column by itself."""
+    if preconditioner.name not in ("none", "diagonal"):
+        raise ValueError(
+            f"preconditioner={preconditioner.name!r} does not go with CG(rare_columns="
+            "'eliminated'): it mixes the columns; use 'none' or 'diagonal', or "
+            "rare_columns='given'"
+        )
 
 
 __all__ = [

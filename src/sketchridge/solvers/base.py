@@ -18,11 +18,24 @@ from sketchridge.problem import Evaluation, RidgeProblem
 Array = NDArray[np.float64]
 
 
+class Expansion(Protocol):
+    """What makes points of the problem from those of a smaller one."""
+
+    def point(self, W: Array) -> Array:
+        """The coefficients (d, t)."""
+
+    def slope(self, gradient: Array) -> Array:
+        """The gradient (d, t) there."""
+
+
 @dataclass(frozen=True)
 class Iterate:
-    """A point (d, t) and what the solver knows of it."""
+    """A point and what the solver knows of it.
 
-    coef: Array
+    It may be one of a smaller problem: most are not looked at, and need not be expanded.
+    """
+
+    coef: Array  # (d, t)
     evaluation: Evaluation | None = None  # fresh, where the method needs it anyway
     gradient: Array | None = None  # else the method's own running gradient
     objective: Array | None = None  # and objective
@@ -31,6 +44,16 @@ class Iterate:
     look: bool = False  # whether the running gradient is worth a look every time
     advances: bool = False  # whether the method gets on, though the objective may not show it
     event: str | None = None  # what the history should tell of
+    expansion: Expansion | None = None  # of the smaller problem's coef and gradient
+
+    def point(self) -> Array:
+        """The coefficients (d, t)."""
+        return self.coef if self.expansion is None else self.expansion.point(self.coef)
+
+    def slope(self) -> Array:
+        """The running gradient (d, t)."""
+        assert self.gradient is not None
+        return self.gradient if self.expansion is None else self.expansion.slope(self.gradient)
 
 
 # The driver may send a fresh evaluation of the yielded point back.

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sketchridge.preconditioner import Preconditioner
+from sketchridge.preconditioner import DiagonalPreconditioner, Preconditioner
 from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.rare_columns import WithoutRareColumns, without_rare_columns
 from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
 
 Storage = Literal["given", "float32"]
+RareColumns = Literal["given", "eliminated"]
 
 # From this length on an iteration's vectors are worth compiled loops: ten of them, and as many
 # numpy operations that write to new memory, took as long as a third of a sparse pass.
@@ -32,9 +34,13 @@ class CG:
     storage
         "float32" keeps a copy of dense float64 data in float32, for the passes of the iteration
         alone: they cost half. What is certified is always computed from the data as given.
+    rare_columns
+        "eliminated" leaves columns of sparse data with one entry or none out, exactly, where they
+        are many and λ is small; with preconditioner="none" or "diagonal".
     """
 
     storage: Storage = "given"
+    rare_columns: RareColumns = "given"
 
     name: ClassVar[str] = "cg"
     summary: ClassVar[str] = "preconditioned conjugate gradients, one pass an iteration"
@@ -46,10 +52,14 @@ class CG:
     def __post_init__(self) -> None:
         if self.storage not in ("given", "float32"):
             raise ValueError(f"storage={self.storage!r} must be 'given' or 'float32'")
+        if self.rare_columns not in ("given", "eliminated"):
+            raise ValueError(f"rare_columns={self.rare_columns!r} must be 'given' or 'eliminated'")
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The average's point and gradient, and the copy in float32."""
+        """The average's point and gradient, and copies of the data."""
         copied = problem.n * problem.d // 2 if self.storage == "float32" and problem.narrows else 0
+        if self.rare_columns == "eliminated" and not isinstance(problem.X, np.ndarray):
+            copied = 4 * int(problem.X.nnz)  # with what it is made of
         return 2 * problem.d * problem.targets + copied
 
     def iterates(
@@ -60,11 +70,38 @@ class CG:
         rng: np.random.Generator,
     ) -> Iterates:
         """Yield the point after every iteration, with its running gradient and objective."""
+        if self.rare_columns == "eliminated":
+            smaller = without_rare_columns(problem)
+            if smaller is not None:
+                yield from _expanded(smaller, _on_smaller(smaller, preconditioner), start)
         fresh = problem.evaluate(start)
         yield Iterate(start, evaluation=fresh)
         stored = problem.narrowed() if self.storage == "float32" else problem
         while True:
             fresh = yield from _iterates_from(problem, stored, preconditioner, fresh)
+
+
+def _on_smaller(smaller: WithoutRareColumns, preconditioner: Any) -> Any:
+    """The same kind of preconditioner for the smaller problem."""
+    if isinstance(preconditioner, DiagonalPreconditioner):
+        return preconditioner.for_columns_of(smaller.smaller)
+    return preconditioner
+
+
+def _expanded(smaller: WithoutRareColumns, preconditioner: Any, start: Array) -> Iterates:
+    """CG on the problem without its rare columns; for ever."""
+    inner = CG().iterates(
+        smaller.smaller, preconditioner, smaller.restricted(start), np.random.default_rng(0)
+    )
+    next(inner)  # the start, where the rare columns are not at their best: not the one given
+    sent: Evaluation | None = None
+    while True:
+        iterate = inner.send(sent)
+        smaller.count_passes()
+        assert iterate.objective is not None
+        objective = smaller.objective(iterate.objective)
+        fresh = yield replace(iterate, objective=objective, expansion=smaller)
+        sent = None if fresh is None else smaller.smaller.evaluate(smaller.restricted(fresh.coef))
 
 
 def _iterates_from(

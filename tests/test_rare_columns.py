@@ -1,0 +1,174 @@
+"""Columns of one entry or none are left out exactly: against direct solves and identities."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sketchridge import solve
+from sketchridge.problem import RidgeProblem
+from sketchridge.rare_columns import without_rare_columns
+from sketchridge.solution import Status
+from sketchridge.solvers import CG
+
+N, COMMON, SINGLE, EMPTY = 60, 12, 25, 8
+
+
+def text(seed, dtype=np.float64, index=np.int32):
+    """Sparse rows over a few common columns, with words of their own and unused ones, shuffled."""
+    rng = np.random.default_rng(seed)
+    common = rng.standard_normal((N, COMMON)) * (rng.random((N, COMMON)) < 0.4)
+    alone = np.zeros((N, SINGLE))
+    alone[rng.integers(N // 2, size=SINGLE), np.arange(SINGLE)] = rng.standard_normal(SINGLE)
+    dense = np.hstack([common, alone, np.zeros((N, EMPTY))])
+    X = sparse.csr_array(dense[:, rng.permutation(dense.shape[1])].astype(dtype))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    return X, rng.standard_normal((N, 2)), rng
+
+
+def weights(kind, rng):
+    if kind == "none":
+        return None
+    given = rng.random(N) + 0.1
+    if kind == "held out":
+        given[::3] = 0.0
+    return given
+
+
+def direct(X, Y, lam, given, fit_intercept):
+    """The coefficients (d, t) by a dense normal matrix, with a column of ones."""
+    omega = np.full(N, 1 / N) if given is None else given / given.sum()
+    A = np.hstack([X.toarray().astype(float), np.ones((N, 1))])
+    penalty = np.full(A.shape[1], lam)
+    penalty[-1] = 0.0 if fit_intercept else 1e30
+    return np.linalg.solve(
+        A.T @ (omega[:, None] * A) + np.diag(penalty), A.T @ (omega[:, None] * Y)
+    )
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("kind", ["none", "random", "held out"])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_the_smaller_problem_has_the_same_minimum(fit_intercept, kind, index):
+    X, Y, rng = text(1, index=index)
+    given, lam = weights(kind, rng), 1e-4
+    expected = direct(X, Y, lam, given, fit_intercept)[:-1]
+    problem = RidgeProblem(X, Y, lam, given, fit_intercept)
+    smaller = without_rare_columns(problem)
+    inner = smaller.smaller
+    # Its own normal equations, solved densely.
+    best = np.linalg.solve(
+        inner.gram(np.eye(inner.d)) + inner.lam * np.eye(inner.d), -inner.null_gradient()
+    )
+    np.testing.assert_allclose(smaller.point(best), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("kind", ["none", "random", "held out"])
+def test_values_and_gradients_are_those_of_the_point_that_is_expanded(fit_intercept, kind):
+    X, Y, rng = text(2)
+    problem = RidgeProblem(X, Y, 1e-3, weights(kind, rng), fit_intercept)
+    smaller = without_rare_columns(problem)
+    W = rng.standard_normal((smaller.smaller.d, 2))
+    inner, outer = smaller.smaller.evaluate(W), problem.evaluate(smaller.point(W))
+    np.testing.assert_allclose(smaller.objective(inner.objective), outer.objective, rtol=1e-12)
+    np.testing.assert_allclose(smaller.slope(inner.gradient), outer.gradient, atol=1e-13)
+    np.testing.assert_array_equal(smaller.restricted(smaller.point(W)), W)
+
+
+def test_it_leaves_out_what_it_says():
+    X, Y, _ = text(3)
+    counts = np.diff(X.tocsc().indptr)
+    problem = RidgeProblem(X, Y, 1e-4)
+    smaller = without_rare_columns(problem)
+    assert set(smaller.kept) == set(np.flatnonzero(counts > 1))
+    assert np.all(np.diff(counts[smaller.kept]) <= 0)  # the most entries first
+    assert (
+        f"{np.sum(counts == 1)} have one entry and {np.sum(counts == 0)} none" in problem.notes[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    "change", ["dense", "large penalty", "few of them", "nothing but them", "own penalties"]
+)
+def test_it_is_left_alone_where_it_is_not_worth_it(change):
+    X, Y, rng = text(4)
+    lam = 1e-4
+    if change == "dense":
+        X = X.toarray()
+    elif change == "large penalty":
+        lam = 1.0
+    elif change == "few of them":
+        X = sparse.csr_array(rng.random((N, 30)))
+    elif change == "nothing but them":
+        X = sparse.csr_array(np.eye(N))
+    problem = RidgeProblem(X, Y, lam)
+    if change == "own penalties":
+        from sketchridge.feature_penalty import FeaturePenaltyProblem
+
+        problem.__class__ = FeaturePenaltyProblem  # its columns are not those of X
+    assert without_rare_columns(problem) is None
+
+
+@pytest.mark.parametrize("preconditioner", ["none", "diagonal"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_cg_without_rare_columns_certifies_the_direct_answer(preconditioner, dtype):
+    X, Y, _ = text(5, dtype)
+    solution = solve(
+        X, Y, 1e-5, CG(rare_columns="eliminated"), preconditioner, tol=1e-12, fit_intercept=True
+    )
+    assert np.all(solution.converged)
+    expected = direct(X, Y, 1e-5, None, True)
+    np.testing.assert_allclose(solution.coef.T, expected[:-1], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(solution.intercept, expected[-1], rtol=1e-3, atol=1e-4)
+    assert any("left out exactly" in note for note in solution.plan.notes)
+
+
+def test_it_goes_on_from_a_start_and_after_any_number_of_passes():
+    X, Y, _ = text(6)
+    method = CG(rare_columns="eliminated")
+    best = solve(X, Y, 1e-5, method, "diagonal", tol=1e-12)
+    for passes in (1, 3, 8):
+        some = solve(X, Y, 1e-5, method, "diagonal", tol=1e-12, max_passes=passes)
+        assert some.status is Status.MAX_PASSES
+        assert np.all(best.objective <= some.objective)
+        assert np.all(some.objective - best.objective <= some.gap + best.gap)
+    again = solve(X, Y, 1e-5, method, "diagonal", tol=1e-10, coef_init=best.coef)
+    assert np.all(again.converged) and again.passes < best.passes
+
+
+def test_passes_over_the_smaller_problem_count():
+    X, Y, _ = text(7)
+    problem = RidgeProblem(X, Y, 1e-5)
+    smaller = without_rare_columns(problem)
+    before = problem.passes
+    smaller.smaller.gram(np.zeros((smaller.smaller.d, 1)))
+    smaller.point(np.zeros((smaller.smaller.d, 2)))
+    assert problem.passes == before + 2
+
+
+def test_auto_leaves_rare_columns_out_of_large_text_and_saves_passes():
+    rng = np.random.default_rng(8)
+    n, d, entries = 6000, 60000, 40
+    columns = np.minimum((d * rng.random((n, entries)) ** 4).astype(int), d - 1)
+    arrays = (rng.random(n * entries), columns.ravel(), np.arange(0, n * entries + 1, entries))
+    X = sparse.csr_array(arrays, shape=(n, d))
+    X.sum_duplicates()
+    y = rng.standard_normal(n)
+    auto = solve(X, y, 1e-6, random_state=0)
+    plain = solve(X, y, 1e-6, CG(), "diagonal", random_state=0)
+    assert auto.converged and plain.converged
+    assert any("left out exactly" in note for note in auto.plan.notes)
+    assert auto.passes < 0.7 * plain.passes
+    assert abs(auto.objective - plain.objective) <= auto.gap + plain.gap
+
+
+@pytest.mark.parametrize("preconditioner", ["nystrom", "lanczos", "row_sampling", "embedding"])
+def test_preconditioners_that_mix_columns_are_refused(preconditioner):
+    X, Y, _ = text(9)
+    with pytest.raises(ValueError, match="mixes the columns"):
+        solve(X, Y, 1e-4, CG(rare_columns="eliminated"), preconditioner)
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(ValueError, match="rare_columns='dropped' must be"):
+        CG(rare_columns="dropped")
