@@ -191,7 +191,8 @@ def test_the_regret_is_the_planner_over_the_best_candidate():
 
 def test_the_stochastic_board_leaves_out_who_is_not():
     runs = [
-        *three_rounds(SVRG, [1.0, 1.0, 1.0], setting=1e-3),
+        *three_rounds("sketchridge-stochastic[rank=50]", [1.0, 1.0, 1.0], setting=7),
+        *three_rounds(SVRG, [0.1, 0.1, 0.1], setting=1e-3),
         *three_rounds(CG, [0.1, 0.1, 0.1], setting=1e-3),
         *three_rounds("glum", [0.1, 0.1, 0.1]),
         *three_rounds("cyanure[method=auto]", [6.0, 6.0, 6.0]),

@@ -8,11 +8,12 @@ from scipy import sparse
 
 from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, solve
 from sketchridge.certificate import certified_gap
-from sketchridge.preconditioner import base
+from sketchridge.preconditioner import base, embedding
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
 from sketchridge.preconditioner.factor import SketchedRows, factorise
 from sketchridge.preconditioner.row_sampling import leverage
+from sketchridge.problem import RidgeProblem
 from sketchridge.threads import single_threaded_blas
 from tests import literal
 from tests.exact import degrees_of_freedom
@@ -568,3 +569,26 @@ def test_sketched_rows_multiply_as_their_dense_matrix(shape, sparse_rows):
         np.trace(np.linalg.inv((A.T @ A if shape[0] > 4 else A @ A.T) + 0.5 * np.eye(4))),
     )
     assert notes == ()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("kind", ["countsketch", "sparse_sign"])
+def test_rows_embedded_block_by_block_make_the_same_preconditioner(
+    kind, fit_intercept, monkeypatch
+):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((300, 20)) + 1.0, rng.standard_normal((300, 1))
+    weights = rng.random(300)
+    problem = RidgeProblem(X, Y, 1e-3, weights, fit_intercept)
+    whole = Embedding(rows=70, kind=kind).build(problem, np.random.default_rng(0))
+    monkeypatch.setattr(embedding, "LARGE_MATRIX", 0)
+    monkeypatch.setattr(embedding, "_block", lambda d: 16)  # 70 rows make four blocks and a rest
+    parts = Embedding(rows=70, kind=kind).build(problem, np.random.default_rng(0))
+    assert parts.factor.cholesky.array == pytest.approx(whole.factor.cholesky.array, abs=1e-11)
+    assert parts.factor.cholesky.size == pytest.approx(whole.factor.cholesky.size)
+    assert parts.describes(problem)
+    # The embedded rows themselves, from a dense S.
+    S = parts.source.weighted(problem).toarray()
+    A = S @ (X if problem.mean is None else X - problem.mean)
+    G = rng.standard_normal((20, 1))
+    assert parts.apply(G) == pytest.approx(np.linalg.solve(A.T @ A + 1e-3 * np.eye(20), G))

@@ -7,6 +7,7 @@ from scipy import sparse
 from sketchridge import solve
 from sketchridge.problem import RidgeProblem
 from sketchridge.rare_columns import without_rare_columns
+from sketchridge.run import Run
 from sketchridge.solution import Status
 from sketchridge.solvers import CG
 
@@ -134,6 +135,31 @@ def test_it_goes_on_from_a_start_and_after_any_number_of_passes():
         assert np.all(some.objective - best.objective <= some.gap + best.gap)
     again = solve(X, Y, 1e-5, method, "diagonal", tol=1e-10, coef_init=best.coef)
     assert np.all(again.converged) and again.passes < best.passes
+
+
+@pytest.mark.parametrize("rare_columns", ["given", "eliminated"])
+def test_an_objective_that_is_small_enough_is_certified_as_it_is(rare_columns, monkeypatch):
+    rng = np.random.default_rng(10)
+    n, d = 200, 900
+    X = sparse.random_array((n, d), density=0.005, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.hstack([X, 0.3 * np.ones((n, 1))]))
+    y = np.sign(rng.standard_normal(n))
+    method = CG(rare_columns=rare_columns)
+    early = solve(X, y, 1e-9, method, "diagonal", tol=0.2)
+    assert early.converged and early.gap <= early.objective * (1 + 1e-9)
+    null = 0.5 * np.mean(y**2)
+    best = direct_objective(X, y, 1e-9)
+    assert (early.objective - best) / null <= early.relative_gap <= 0.2
+    monkeypatch.setattr(Run, "_is_low_enough", lambda *_: False)
+    late = solve(X, y, 1e-9, method, "diagonal", tol=0.2)
+    assert late.converged and early.passes < late.passes
+
+
+def direct_objective(X, y, lam):
+    """min F by the dual."""
+    K = (X @ X.T).toarray() / len(y)
+    alpha = np.linalg.solve(K + lam * np.eye(len(y)), y)
+    return 0.5 * lam * float(y @ alpha) / len(y)
 
 
 def test_passes_over_the_smaller_problem_count():

@@ -28,6 +28,7 @@ from benchmark_utils.runs import (
     AUTO,
     REPLAY,
     best_run,
+    is_certified,
     is_our_stochastic,
     is_ours,
     is_stochastic_peer,
@@ -53,7 +54,8 @@ FAILURE = re.compile(r"\|--.*:.*(?:error|diverged|not installed)")
 GROUPS = (
     lambda solver: not is_ours(solver),
     is_stochastic_peer,
-    lambda solver: is_ours(solver) and solver != AUTO,
+    lambda solver: is_certified(solver) and solver != AUTO,
+    is_certified,
     is_our_stochastic,
 )
 

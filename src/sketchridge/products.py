@@ -200,8 +200,10 @@ class DenseProducts:
             kernels.dense_normal_vector(self.X, v, flat, weights, start, stop, R[:, 0], product)
             return product
 
-        longest = longest_sum(weights.size)
-        ranges = _ranges(weights.size, -(-weights.size // longest))
+        # As many pieces for every thread: with seven of them one of two threads would be idle.
+        threads = thread_count()
+        pieces = threads * -(-weights.size // (threads * longest_sum(weights.size)))
+        ranges = _ranges(weights.size, pieces)
         product = _added(run_shared([partial(part, start, stop) for start, stop in ranges]))
         return R, product[:, None]
 
@@ -298,15 +300,14 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
     return narrow
 
 
-def gathered_sums(S: Any, X: NDArray[Any]) -> Array:
-    """S X for a sparse S (s, n) in CSR and dense rows in C order: every row is read where it lies.
+def gathered_sums(S: Any, X: NDArray[Any], product: Array) -> Array:
+    """S X, written to product (s, d), for a sparse S (s, n) in CSR and dense rows in C order.
 
-    A row of the product is made while it is in the cache, so this costs one read of X for every
-    entry that a column of S has.
+    Every row is read where it lies, and a row of the product is made while it is in the cache: this
+    costs one read of X for every entry that a column of S has.
     """
     from sketchridge import kernels
 
-    product = np.empty((S.shape[0], X.shape[1]))
     rows = kernels.CSR(S.data, S.indices, S.indptr)
     ranges = _ranges(S.shape[0], thread_count())
     run_all([partial(kernels.csr_multiply, rows, X, a, b, product) for a, b in ranges])

@@ -19,7 +19,12 @@ from sketchridge.certificate import (
 )
 from sketchridge.checkpoint import Checkpoint
 from sketchridge.planner import Choice, Pace, changed, plan
-from sketchridge.preconditioner import BuiltPreconditioner, NoPreconditioner, Preconditioner
+from sketchridge.preconditioner import (
+    BuiltPreconditioner,
+    FactorCurvature,
+    NoPreconditioner,
+    Preconditioner,
+)
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
@@ -79,7 +84,9 @@ class Run:
     shortfall: float | Array = 0.0  # what a certificate had above its running gradient
     lowest_estimate: float = np.inf  # of the gap, from running gradients
     idle_looks: int = 0  # since it went lower
+    tries_objective: bool = True  # whether a point of small enough objective is worth a pass
     pace: Pace = field(default_factory=Pace)
+    metric: Curvature | None = None  # that of the preconditioner, where it is P itself
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 
@@ -133,7 +140,9 @@ class Run:
         if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)
-                self._learn(self.preconditioner.curvature())
+                curvature = self.preconditioner.curvature()
+                self.metric = curvature if isinstance(curvature, FactorCurvature) else None
+                self._learn(curvature)
             if self.choice.probe is not None and isinstance(self.curvature, RidgeCurvature):
                 self._learn(self.choice.probe.curvature())  # the smaller sketch, but a sketch
             return
@@ -188,6 +197,12 @@ class Run:
             self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
         self.latest = iterate
+        if self._is_low_enough(iterate):
+            self.tries_objective = False  # once: rounding may stand between
+            self._judge(self.problem.evaluate(iterate.lower_point()), iterate.event)
+            if self.status is not None:
+                return None
+            self.latest = iterate
         fresh = self._look_at_running(iterate)
         if fresh is None and self._out_of_budget():
             fresh = self.problem.evaluate(iterate.point())
@@ -195,6 +210,13 @@ class Run:
             return None
         self._judge(fresh, iterate.event)
         return fresh if self.status is None and self._has_drifted(iterate, fresh) else None
+
+    def _is_low_enough(self, iterate: Iterate) -> bool:
+        """Whether F itself promises success: it is above F* by no more than its value."""
+        if iterate.lower is None or not self.tries_objective:
+            return False
+        goal = self.limits.tol * self.problem.null_objective
+        return bool(np.all(iterate.lower.objective <= goal))
 
     def _has_drifted(self, iterate: Iterate, fresh: Evaluation) -> bool:
         """Whether the solver should go on from the fresh gradient; learns the certificate's excess.
@@ -224,7 +246,9 @@ class Run:
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.point())
         assert self.curvature is not None
-        size = np.sqrt(self.curvature.energy(iterate.slope()))
+        # Where the certificate is by the preconditioner itself, the solver has done the work.
+        known = self.curvature is self.metric
+        size = np.sqrt(iterate.energy if known else self.curvature.energy(iterate.slope()))
         estimate = 0.5 * self.curvature.constant * (size + self.shortfall) ** 2
         self.gap_per_energy = estimate / np.maximum(iterate.energy, 1e-300)
         self._note_progress(float(np.max(estimate)))

@@ -13,6 +13,7 @@ from benchmark_utils.runs import (
     Run,
     Spread,
     Times,
+    is_certified,
     is_ours,
     spread,
     times_to,
@@ -108,9 +109,8 @@ def duels(
 
 def regrets(runs: Sequence[Run], level: float) -> list[Duel]:
     """The planner's time (as the peer's) over that of the best of all our candidates."""
-    candidates = [solver for solver in {run.solver for run in runs} if is_ours(solver)]
     return duels(
-        runs, level, lambda solver: solver in candidates and solver != AUTO, lambda s: s == AUTO
+        runs, level, lambda s: is_certified(s) and s != AUTO, lambda solver: solver == AUTO
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sketchridge.preconditioner.base import Preconditioner, PreconditionerSpec, Rank, Rows
 from sketchridge.preconditioner.diagonal import Diagonal, DiagonalPreconditioner
 from sketchridge.preconditioner.embedding import Embedding, RowEmbedding
+from sketchridge.preconditioner.factor import FactorCurvature
 from sketchridge.preconditioner.low_rank import (
     Exact,
     Lanczos,
@@ -36,6 +37,7 @@ __all__ = [
     "DiagonalPreconditioner",
     "Embedding",
     "Exact",
+    "FactorCurvature",
     "Lanczos",
     "LowRankPreconditioner",
     "NoPreconditioner",

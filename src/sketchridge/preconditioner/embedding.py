@@ -14,10 +14,14 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
-from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
-from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
+from sketchridge.preconditioner.factor import SketchedRows, SummedRows, sparse_factor
+from sketchridge.preconditioner.sketched import (
+    SketchedPreconditioner,
+    expected_least,
+    probe_vector,
+)
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import LARGE_MATRIX, gathered_sums
+from sketchridge.products import LARGE_MATRIX, add_gram, gathered_sums, mirrored
 
 Kind = Literal["sparse_sign", "countsketch"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
@@ -86,6 +90,22 @@ class RowEmbedding:
         shift: Array = S @ np.ones(self.n)
         return SketchedRows.of(_product(S, problem.X), problem.mean, shift), S @ problem.Y
 
+    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array]:
+        """AᵀA and A times a vector (d, 1), of dense rows embedded block by block; one pass."""
+        S = self.weighted(problem).tocsr()
+        problem.passes += 1
+        shift: Array = S @ np.ones(self.n)
+        total, image = np.zeros((problem.d, problem.d)), np.empty((self.rows, 1))
+        step = _block(problem.d)
+        block = np.empty((min(step, self.rows), problem.d))
+        for start in range(0, self.rows, step):
+            part = slice(start, min(start + step, self.rows))
+            A = gathered_sums(S[part], problem.X, block[: part.stop - start])
+            rows = SketchedRows.of(A, problem.mean, shift[part])
+            image[part] = rows.multiply(vector)
+            add_gram(rows.matrix, total)
+        return SummedRows(self.rows, mirrored(total)), image
+
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
         terms = max(min(self.rows, problem.d), self.fullest, problem.rounding_factor)
@@ -96,10 +116,17 @@ class RowEmbedding:
         side, throws = min(self.rows, problem.d), len(self._buckets)
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
-            copies = 1 if _is_gathered(problem.X) else 3
-            return making + copies * self.rows * problem.d + side**2
+            if _is_gathered(problem.X):
+                held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
+                return making + held * problem.d + side**2
+            return making + 3 * self.rows * problem.d + side**2
         filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
         return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
+
+
+def _block(d: int) -> int:
+    """How many embedded rows are made at a time: adding their products up should cost little."""
+    return max(1024, d // 2)
 
 
 def _is_gathered(X: NDArray[Any]) -> bool:
@@ -112,7 +139,7 @@ def _product(S: Any, X: Any) -> Any:
     if not isinstance(X, np.ndarray):
         return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
     if _is_gathered(X):
-        return gathered_sums(S.tocsr(), X)
+        return gathered_sums(S.tocsr(), X, np.empty((S.shape[0], X.shape[1])))
     (s, n), d = S.shape, X.shape[1]
     total = np.zeros((s, d))
     # A block makes a product of s rows: as many rows a block, so that adding it up costs little.
@@ -120,6 +147,18 @@ def _product(S: Any, X: Any) -> Any:
         block = np.ascontiguousarray(X[start : start + s], dtype=np.float64)
         total += S[:, start : start + s] @ block
     return total
+
+
+def _rows_and_probe(
+    source: RowEmbedding, problem: RidgeProblem
+) -> tuple[SketchedRows | SummedRows, Array]:
+    """The embedded rows, or only what is factorised of them, and what knows them again."""
+    vector = probe_vector(problem.d)
+    dense = isinstance(problem.X, np.ndarray)
+    if dense and _is_gathered(problem.X) and source.rows >= problem.d:
+        return source.normal(problem, vector)
+    rows, _ = source.embed(problem)
+    return rows, rows.multiply(vector)
 
 
 def check_kind(kind: Any) -> None:
@@ -166,9 +205,9 @@ class Embedding:
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Embed in one pass and factorise."""
         source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
-        rows, _ = source.embed(problem)
+        rows, probe = _rows_and_probe(source, problem)
         least = expected_least(source.rows, problem.d)
         told = f"{problem.n} rows embedded into {source.rows}"
         return SketchedPreconditioner.of(
-            self.name, problem, rows, source, source.rounding(problem), least, told
+            self.name, problem, rows, probe, source, source.rounding(problem), least, told
         )

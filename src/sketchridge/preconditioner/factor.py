@@ -43,7 +43,7 @@ class SketchedRows:
             return cls(matrix)
         return cls(matrix, (shift, mean))
 
-    @property
+    @cached_property
     def size(self) -> float:
         """What rounding errors are in proportion to: ‖A‖², and what centring cancels."""
         values = self.matrix if isinstance(self.matrix, np.ndarray) else self.matrix.data
@@ -89,6 +89,19 @@ class SketchedRows:
             shift, mean = self.centring
             _centre(product, shift, self.matrix @ mean, float(mean @ mean))
         return product
+
+
+@dataclass(frozen=True, eq=False)
+class SummedRows:
+    """AᵀA of rows A (s, d), s ≥ d, that were made block by block and not kept."""
+
+    count: int  # s
+    normal: Array  # (d, d)
+
+    @property
+    def size(self) -> float:
+        """What rounding errors are in proportion to: ‖A‖²."""
+        return float(np.trace(self.normal))
 
 
 def _gram(matrix: Any) -> Array:
@@ -267,12 +280,20 @@ class DualFactor:
         return np.maximum(energy, 0.0)
 
 
-def factorise(rows: SketchedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
+def factorise(rows: SketchedRows | SummedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
     """Factorise in the smaller side; notes if μ had to be raised to the accuracy of float64."""
+    if isinstance(rows, SummedRows):
+        return _primal(rows.normal, mu, rows.size)
     s, d = rows.shape
-    used, notes = usable_shift(mu, min(s, d), rows.size)
-    cholesky = ShiftedCholesky.of(rows.gram() if d <= s else rows.outer(), used, rows.size)
-    return (PrimalFactor(cholesky) if d <= s else DualFactor(cholesky, rows)), notes
+    if d <= s:
+        return _primal(rows.gram(), mu, rows.size)
+    used, notes = usable_shift(mu, s, rows.size)
+    return DualFactor(ShiftedCholesky.of(rows.outer(), used, rows.size), rows), notes
+
+
+def _primal(normal: Array, mu: float, size: float) -> tuple[PrimalFactor, tuple[str, ...]]:
+    used, notes = usable_shift(mu, len(normal), size)
+    return PrimalFactor(ShiftedCholesky.of(normal, used, size)), notes
 
 
 def sparse_factor(side: int) -> int:

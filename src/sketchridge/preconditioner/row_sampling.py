@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows, uniform_rows
 from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
-from sketchridge.preconditioner.sketched import SketchedPreconditioner, expected_least
+from sketchridge.preconditioner.sketched import (
+    SketchedPreconditioner,
+    expected_least,
+    probe_vector,
+)
 from sketchridge.problem import EPSILON, RidgeProblem
 
 Method = Literal["uniform", "leverage"]
@@ -135,10 +139,12 @@ class RowSampling:
             source = RowSample.weighted(problem, leverage(problem, rng), count, rng)
             least = expected_least(count, problem.d)
         told = f"{source.indices.size} of {problem.n} rows sampled, {self.method}"
+        rows = source.rows(problem)
         return SketchedPreconditioner.of(
             self.name,
             problem,
-            source.rows(problem),
+            rows,
+            rows.multiply(probe_vector(problem.d)),
             source,
             source.rounding(problem),
             least,

@@ -13,6 +13,7 @@ from sketchridge.preconditioner.factor import (
     Factor,
     FactorCurvature,
     SketchedRows,
+    SummedRows,
     factorise,
     usable_shift,
 )
@@ -50,7 +51,8 @@ class SketchedPreconditioner:
         cls,
         name: str,
         problem: RidgeProblem,
-        rows: SketchedRows,
+        rows: SketchedRows | SummedRows,
+        probe: Array,
         source: RowSource,
         rounding: float,
         least_curvature: float,
@@ -66,7 +68,7 @@ class SketchedPreconditioner:
             rounding,
             least_curvature,
             problem.fingerprint,
-            rows.multiply(probe_vector(problem.d)),
+            probe,
             (told,),
             raised,
         )

@@ -29,6 +29,14 @@ class Expansion(Protocol):
 
 
 @dataclass(frozen=True)
+class Lower:
+    """A point and its objective (t,)."""
+
+    coef: Array
+    objective: Array
+
+
+@dataclass(frozen=True)
 class Iterate:
     """A point and what the solver knows of it.
 
@@ -45,10 +53,19 @@ class Iterate:
     advances: bool = False  # whether the method gets on, though the objective may not show it
     event: str | None = None  # what the history should tell of
     expansion: Expansion | None = None  # of the smaller problem's coef and gradient
+    lower: Lower | None = None  # a point with a smaller objective, if a larger gradient
 
     def point(self) -> Array:
         """The coefficients (d, t)."""
-        return self.coef if self.expansion is None else self.expansion.point(self.coef)
+        return self._whole(self.coef)
+
+    def lower_point(self) -> Array:
+        """The coefficients (d, t) of the other point."""
+        assert self.lower is not None
+        return self._whole(self.lower.coef.copy())  # the solver goes on with it
+
+    def _whole(self, coef: Array) -> Array:
+        return coef if self.expansion is None else self.expansion.point(coef)
 
     def slope(self) -> Array:
         """The running gradient (d, t)."""

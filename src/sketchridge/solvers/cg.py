@@ -11,7 +11,7 @@ import numpy as np
 from sketchridge.preconditioner import DiagonalPreconditioner, Preconditioner
 from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.rare_columns import WithoutRareColumns, without_rare_columns
-from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
+from sketchridge.solvers.base import Array, Iterate, Iterates, Lower, quotient
 
 Storage = Literal["given", "float32"]
 RareColumns = Literal["given", "eliminated"]
@@ -26,7 +26,8 @@ class CG:
     """Conjugate gradients: one product with C an iteration, for all targets together.
 
     This differs from the textbook in two things. The points that it gives are smoothed (see
-    `Smoothed`): they can be certified sooner. And when the driver sends a fresh evaluation (its
+    `Smoothed`): they can be certified sooner, but where F itself is small enough; there its own
+    point serves. And when the driver sends a fresh evaluation (its
     certificate disagreed with the running residual), the iteration restarts from there.
 
     Parameters
@@ -98,9 +99,13 @@ def _expanded(smaller: WithoutRareColumns, preconditioner: Any, start: Array) ->
     while True:
         iterate = inner.send(sent)
         smaller.count_passes()
-        assert iterate.objective is not None
-        objective = smaller.objective(iterate.objective)
-        fresh = yield replace(iterate, objective=objective, expansion=smaller)
+        assert iterate.objective is not None and iterate.lower is not None
+        fresh = yield replace(
+            iterate,
+            objective=smaller.objective(iterate.objective),
+            lower=Lower(iterate.lower.coef, smaller.objective(iterate.lower.objective)),
+            expansion=smaller,
+        )
         sent = None if fresh is None else smaller.smaller.evaluate(smaller.restricted(fresh.coef))
 
 
@@ -137,6 +142,7 @@ def _iterates_from(
             gradient=smoothed.gradient,
             objective=smoothed.objective,
             energy=smoothed.energy,
+            lower=Lower(W, objective),
         )
         if sent is not None:
             return sent
