@@ -1,4 +1,4 @@
-"""SVRG with a sketch under the rules of the peers: so many epochs, and no certificate."""
+"""SVRG and its acceleration with a sketch, by the peers' rules: so many epochs, no certificate."""
 
 import numpy as np
 from benchmark_utils.runs import ALL_LEVELS
@@ -12,12 +12,20 @@ ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
 
 
 class Solver(RidgeSolver):
-    """A few ranks of the sketch, as others have a few methods."""
+    """Two methods and a few ranks of the sketch, as others have a few methods."""
 
     name = "sketchridge-stochastic"
     sampling_strategy = "iteration"
     requirements = ["pip::sketchridge"]
-    parameters = {"rank": [10, 50, 100, 200]}
+    parameters = {
+        "solver, rank": [
+            ("svrg", 10),
+            ("svrg", 100),
+            ("svrg", 200),
+            ("accelerated_svrg", 10),
+            ("accelerated_svrg", 100),
+        ]
+    }
     levels = ALL_LEVELS
 
     def warm_up(self):
@@ -39,7 +47,7 @@ class Solver(RidgeSolver):
             X,
             y,
             lam,
-            solver="svrg",
+            solver=self.solver,
             preconditioner=sketch,
             tol=1e-15,
             callback=is_enough,
