@@ -187,6 +187,7 @@ def test_the_regret_is_the_planner_over_the_best_candidate():
     (regret,) = analysis.regrets(runs, 1e-6)
     assert (regret.solver, regret.ratio) == (CG, 1.5)
     assert "median 1.5 ×" in board.regret_section(runs)
+    assert board.regret_section([run for run in runs if run.solver == "sketchridge"]) == ""
 
 
 def test_the_stochastic_board_leaves_out_who_is_not():

@@ -176,6 +176,8 @@ def regret_section(runs: Sequence[Run]) -> str:
                     "ok" if duel.ratio <= MOST_REGRET else "MISSED",
                 ]
             )
+    if not all_regrets:
+        return ""
     within = sum(ratio <= MOST_REGRET for ratio in all_regrets)
     summary = (
         f"The planner's time over that of the best of all our candidates: median "

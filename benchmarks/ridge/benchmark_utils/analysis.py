@@ -108,10 +108,11 @@ def duels(
 
 
 def regrets(runs: Sequence[Run], level: float) -> list[Duel]:
-    """The planner's time (as the peer's) over that of the best of all our candidates."""
-    return duels(
+    """The planner's time (as the peer's) over that of the best of all our candidates, if any."""
+    found = duels(
         runs, level, lambda s: is_certified(s) and s != AUTO, lambda solver: solver == AUTO
     )
+    return [duel for duel in found if duel.ours != NOBODY]
 
 
 def lateness(runs: Iterable[Run], unit: str) -> dict[tuple[Problem, float], float]:
