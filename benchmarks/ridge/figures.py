@@ -59,7 +59,7 @@ def _panel(axis: Any, runs: Sequence[Run], problem: Problem) -> None:
             axis.loglog(across, floored, "o-", color=colour, lw=width, ms=4, label=solver)
     axis.axhline(FINEST, color="0.7", lw=0.8)
     axis.set(title=name(problem), xlabel="seconds", ylabel="(F(w) − F*) / F(0)")
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="lower left")
     axis.spines[["top", "right"]].set_visible(False)
 
 

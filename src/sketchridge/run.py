@@ -40,6 +40,8 @@ STAGNATION_PATIENCE = 10
 # A running gradient that is off by more than this share of the fresh one has drifted.
 DRIFT = 0.1
 CERTIFICATE_RANK = 50
+# What a sketch of that rank takes, in passes: not more than was spent before it.
+DENSE_SKETCH, SPARSE_SKETCH = 12.0, 80.0
 CHECKPOINT_SECONDS = 30.0
 
 
@@ -346,8 +348,9 @@ class Run:
     def _should_tighten(self, evaluation: Evaluation, gap: Array) -> bool:
         """Whether a sketch for the certificate alone would pay.
 
-        Without a sketch the certificate is ‖g‖² / 2λ, often a million times the truth. One pass
-        buys a better one; it is spent when the objective's progress says that the end is near.
+        Without a sketch the certificate is ‖g‖² / 2λ, often a million times the truth at a small
+        λ. A sketch buys a better one, when the objective's progress says that the end is near and
+        as much as it costs has been spent: at a large λ ‖g‖² / 2λ may do, a little later.
         Conjugate gradients do without: their smoothed points make ‖g‖² small as soon.
         """
         if not isinstance(self.curvature, RidgeCurvature):
@@ -356,7 +359,8 @@ class Run:
             return False
         if self._out_of_budget():
             return True
-        if self.best is None:
+        dense = isinstance(self.problem.X, np.ndarray)
+        if self.best is None or self.problem.passes < (DENSE_SKETCH if dense else SPARSE_SKETCH):
             return False
         progress = self.best.evaluation.objective - evaluation.objective
         return bool(np.all(progress <= self.limits.tol * self.problem.null_objective))
