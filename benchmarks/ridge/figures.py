@@ -24,6 +24,8 @@ WIDEST = 100.0  # times the best solver's time
 # Distinguishable in print, in grey and by most colour-blind readers (Okabe and Ito).
 COLOURS = ("#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 OUR_COLOUR = "#0072B2"
+MARKERS = ("o", "s", "^", "D")  # where there are more solvers than colours
+Look = dict[str, Any]  # how a solver is drawn
 
 
 def draw_times(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
@@ -35,32 +37,46 @@ def draw_times(runs: Sequence[Run], folder: Path) -> tuple[str, Path]:
     figure, axes = pyplot.subplots(
         rows, 2, figsize=(11, 3.6 * rows), layout="constrained", squeeze=False, sharey=True
     )
+    looks = {AUTO: {"color": OUR_COLOUR, "marker": "o", "lw": 2.5}}
     for axis, problem in zip(axes.flat, problems, strict=False):
-        _panel(axis, board, problem)
+        _panel(axis, board, problem, looks)
     for axis in axes.flat[len(problems) :]:
         axis.set_axis_off()
+    lines = {line.get_label(): line for axis in axes.flat for line in axis.get_lines()}
+    shown = [solver for solver in looks if solver in lines]
+    figure.legend(
+        [lines[solver] for solver in shown], shown, loc="outside lower center", ncols=4, fontsize=8
+    )
     return f"Suboptimality against seconds, λ = {PENALTIES[SMALLEST]}", _save(
         figure, folder, "peers_time.png"
     )
 
 
-def _panel(axis: Any, runs: Sequence[Run], problem: Problem) -> None:
-    """Our automatic choice and the peers that were fastest to the finest level."""
+def _panel(axis: Any, runs: Sequence[Run], problem: Problem, looks: dict[str, Look]) -> None:
+    """Our automatic choice and the peers that were fastest to the finest level.
+
+    A solver looks the same in every panel.
+    """
     here = [run for run in runs if run.problem == problem]
     times = times_to(here, FINEST)
     peers = {run.solver for run in here if not is_ours(run.solver)}
     best = sorted(peers, key=lambda s: (fastest(times, problem, lambda x: x == s)[1].median, s))
-    for solver, colour in zip((AUTO, *best[:SHOWN]), (OUR_COLOUR, *COLOURS), strict=False):
+    for solver in (AUTO, *best[:SHOWN]):
+        look = looks.setdefault(solver, _look(len(looks) - 1))
         front = pareto(medians([run for run in here if run.solver == solver]))
         if front:
             across, heights = zip(*front, strict=True)
-            width = 2.5 if solver == AUTO else 1.3
             floored = [max(height, FLOOR) for height in heights]
-            axis.loglog(across, floored, "o-", color=colour, lw=width, ms=4, label=solver)
+            axis.loglog(across, floored, ms=4, label=solver, **look)
     axis.axhline(FINEST, color="0.7", lw=0.8)
     axis.set(title=name(problem), xlabel="seconds", ylabel="(F(w) − F*) / F(0)")
-    axis.legend(frameon=False, fontsize=8, loc="lower left")
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _look(place: int) -> Look:
+    """How the peer at a place is drawn."""
+    round_, place = divmod(place, len(COLOURS))
+    return {"color": COLOURS[place], "marker": MARKERS[round_ % len(MARKERS)], "lw": 1.3}
 
 
 def medians(runs: Sequence[Run]) -> list[tuple[float, float]]:
