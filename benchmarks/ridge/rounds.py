@@ -48,6 +48,7 @@ ENDS = 2  # the first objectives of a board are the ends
 SEARCH, LEAST_SEARCH = 40.0, 3.0
 # Runs below this many seconds are repeated within a round, to about as long in all.
 SHORT, MOST_REPEATS = 0.25, 5
+NOTHING = "No output produced"
 FAILURE = re.compile(r"\|--.*:.*(?:error|diverged|not installed)")
 
 # Who competes with whom: the peers, the stochastic ones, our candidates, the stochastic ones.
@@ -175,7 +176,10 @@ def call(output, options, solvers, replay):
     with log.open("w") as file:
         streams = {"stdout": file, "stderr": subprocess.STDOUT}
         done = subprocess.run(command, env=environment, check=False, **streams)
-    return max(len(FAILURE.findall(log.read_text())), done.returncode)
+    said = log.read_text()
+    failures = len(FAILURE.findall(said))
+    # benchopt also ends so where every solver left the problem out.
+    return failures if NOTHING in said else max(failures, done.returncode)
 
 
 def note_machine(results):
