@@ -133,6 +133,7 @@ class Run:
 
     def _prepare(self) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
+        self.metric = None  # the energies of another plan's iterates were in another norm
         if self.choice.is_open:
             tried = self.choice.tried
             self.choice = plan(
@@ -418,8 +419,9 @@ class Run:
             return
         if not force and time.perf_counter() - self.saved_at < CHECKPOINT_SECONDS:
             return
-        coef = None if self.latest is None else self.latest.point()
-        if coef is None or force:
+        if self.latest is not None and not force:
+            coef: Array | None = self.latest.point()
+        else:
             coef = self.best.evaluation.coef if self.best is not None else None
         if coef is not None and np.all(np.isfinite(coef)):
             self.checkpoint.write(coef)

@@ -104,7 +104,7 @@ class RowEmbedding:
             rows = SketchedRows.of(A, problem.mean, shift[part])
             image[part] = rows.multiply(vector)
             add_gram(rows.matrix, total)
-        return SummedRows(self.rows, mirrored(total)), image
+        return SummedRows(mirrored(total)), image
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""

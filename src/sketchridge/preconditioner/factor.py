@@ -95,7 +95,6 @@ class SketchedRows:
 class SummedRows:
     """AᵀA of rows A (s, d), s ≥ d, that were made block by block and not kept."""
 
-    count: int  # s
     normal: Array  # (d, d)
 
     @property
