@@ -110,7 +110,7 @@ def test_table_steps_survive_any_lambda(form, lam):
 def test_sdca_maximises_the_dual_as_the_literal_one(form, intercept, weighted):
     case = Case(form, intercept, weighted, NoPreconditioner())
     problem = case.problem
-    steps = dual_steps(problem, case.preconditioner, uniform=True)
+    steps = dual_steps(problem, case.preconditioner, "uniform")
     order = steps.sampler.draw(case.rng, STEPS)
     slow = literal.sdca(case.X, case.y, case.lam, case.omega, order)
     for length in (1, 7, STEPS):
@@ -134,7 +134,7 @@ def start_of(problem, rank):
 def test_dual_free_sdca_takes_the_literal_steps(form, intercept, weighted, spec):
     case = Case(form, intercept, weighted, spec)
     problem = case.problem
-    steps = dual_steps(problem, case.preconditioner, uniform=False)
+    steps = dual_steps(problem, case.preconditioner, "importance")
     order = steps.sampler.draw(case.rng, STEPS)
     slow = literal.dual_free_sdca(
         case.X, case.y, case.lam, case.P_inv_sqrt, case.omega, order, steps.rates
@@ -149,7 +149,7 @@ def test_dual_free_sdca_takes_the_literal_steps(form, intercept, weighted, spec)
 def test_kaczmarz_projects_as_the_literal_one(form, intercept):
     case = Case(form, intercept, False, NoPreconditioner())
     problem = case.problem
-    steps = dual_steps(problem, case.preconditioner, uniform=False)
+    steps = dual_steps(problem, case.preconditioner, "importance")
     order = steps.sampler.draw(case.rng, STEPS)
     slow = literal.kaczmarz(case.X, case.y, case.lam, order)
     for length in (1, 7, STEPS):

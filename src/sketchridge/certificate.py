@@ -3,6 +3,9 @@
 F is quadratic, so F(w) − F* = ½ gᵀH⁻¹g with g = ∇F(w), H = C + λI. Whenever P ⪯ c·H is known,
 it is at most (c/2) gᵀP⁻¹g. A `Curvature` is such a P with its c. Rounding breaks the plain
 formula near the optimum, so the gradient's rounding error is added in the P⁻¹ norm.
+
+Where a point is made of dual variables, w = Σ ω_i α_i x_i / λ, the dual objective is a lower bound
+of F*, and F(w) is above it by ½ Σ ω_i (y_i − x_iᵀw − α_i)²: the smaller of the two is taken.
 """
 
 from __future__ import annotations
@@ -128,6 +131,7 @@ def certified_gap(problem: Problem, curvature: Metric | None, evaluation: Evalua
     root = np.sqrt(curvature.energy(evaluation.gradient))
     error = problem.rounding(evaluation) / np.sqrt(curvature.smallest)
     gap: Array = 0.5 * curvature.constant * (root + error) ** 2
+    gap = np.minimum(gap, 0.5 * (evaluation.dual_distance + slip) ** 2)
     if problem.fit_intercept:  # it is the best one up to this, which is a gap of its own
         gap = gap + 0.5 * (np.abs(evaluation.residual_mean) + slip) ** 2
     # At w = 0 with nothing to fit there is nothing to round.

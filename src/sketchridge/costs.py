@@ -33,6 +33,9 @@ ROWS_MIX = 0.85
 SPARSE_COLUMN = 0.3
 # An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
+DUAL_EPOCH = 2.0
+# Shuffled rows need so many of the epochs that are proved for rows drawn at random.
+SHUFFLED = 0.36
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 27
 # passes, an embedding 2 to 5.
 NARROW_COPY, EMBEDDING_PASSES = 15.0, 3.0
@@ -129,6 +132,10 @@ class Costs:
         products = SPARSE_EPOCH if self.sparse else DENSE_EPOCH
         return products * one * self.targets + 2 * ITERATION
 
+    def dual_epoch(self) -> float:
+        """An epoch of dual coordinate ascent on sparse rows: on one thread."""
+        return DUAL_EPOCH * self.normal(1) + ITERATION
+
 
 @dataclass(frozen=True, eq=False)
 class SpectrumGuess:
@@ -223,3 +230,8 @@ def embedded_iterations(rows: int, n: int, d: int, tol: float) -> float:
 def sampled_iterations(rows: int, d: int, tol: float) -> float:
     """CG iterations with the Gram matrix of so many random rows: the gap shrinks by d/s each."""
     return float(ROWS_DIFFER * np.log(1 / tol) / np.log(rows / d) + 2)
+
+
+def shuffled_epochs(hardest: float, tol: float) -> float:
+    """Epochs of dual coordinate ascent, where ω_i‖x_i‖² is at most `hardest` times λ."""
+    return float(max(1.0, SHUFFLED * (1.0 + hardest) * np.log(1 / tol)))

@@ -1200,13 +1200,16 @@ def dual_epoch(
     metric: DualMetric,
     point: Array,
     basis: Array,
-) -> None:
+) -> tuple[float, float]:
     """Run the steps `order` (m,) of SDCA, changing duals (n,) and (n, k), point and basis (2, k).
 
     The shifted objective is Σ ω_i f_i(w̃) + μ/2 ‖w̃‖² in the preconditioned coordinates, μ = λa,
     and w̃ = Σ ω_i α_i / μ. Step t draws row i, and with v = ∇f_i(w̃) + α_i moves w̃ by −τ_i ω_i v
     and α_i by −τ_i μ v. Without a basis and with τ_i a = 1/(λ + ω_i‖x_i‖²) that is the exact
     maximisation of the dual in α_i. point is w before and s after; basis holds b = Uᵀw, h = Uᵀs.
+
+    Returns Σ ω_i (y_i − x_iᵀw − α_i)² as each row was met, and Σ |τ_i ω_i a (…)|, how far the rows'
+    multiples in w were moved.
     """
     mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
     outside, inside = metric.outside, metric.inside
@@ -1214,6 +1217,7 @@ def dual_epoch(
     b, h = basis[0], basis[1]
     centred = mean.size > 0
     psi, point_mean = 0.0, _dense_dot(mean, point[: mean.size])
+    squares, moved = 0.0, 0.0
     for t in range(order.size):
         prefetch_next(rows, coordinates, order, t)
         i = order[t]
@@ -1242,8 +1246,11 @@ def dual_epoch(
             psi -= push
             point_mean += push * mean_products[i]
         duals[i] -= rate * convexity * slope
+        squares += weight * slope * slope
+        moved += abs(push)
     for j in range(mean.size):
         point[j] += psi * mean[j]
+    return squares, moved
 
 
 # ----------------------------------------------------------------------------------------
@@ -1440,6 +1447,19 @@ def alias_table(probabilities: Array) -> tuple[Array, Array]:
 # Full products with sparse rows, and of dense rows with one vector: one read of the data serves
 # both X V and Xᵀ(X V). They release the GIL; the caller splits the rows among its threads.
 # ----------------------------------------------------------------------------------------
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def csr_row_squares(rows: CSR, factors: Array, start: int, stop: int, norms: Array) -> None:
+    """norms_i = ‖x_i ∘ factors‖² for a range of rows; factors are 1 if there are none."""
+    for i in range(start, stop):
+        total = 0.0
+        for q in range(rows.indptr[i], rows.indptr[i + 1]):
+            value = float(rows.data[q])
+            if factors.size:
+                value *= factors[np.uint64(rows.indices[q])]
+            total += value * value
+        norms[i] = total
 
 
 @njit(nogil=True, cache=True)

@@ -32,6 +32,7 @@ class Evaluation:
     gradient: Array  # (d, t) ∇F(w)
     residual_norm: Array  # (t,) (Σ ω_i r_i²)^½
     residual_mean: Array  # (t,) Σ ω_i r_i, what rounding left of the intercept's gradient
+    dual_distance: Array | float = np.inf  # (t,) from the residuals to dual variables, if there are
 
     def replaced(self, by: Evaluation, where: NDArray[np.bool_]) -> Evaluation:
         """Take the targets `where` (t,) from another evaluation."""
@@ -41,7 +42,16 @@ class Evaluation:
             np.where(where, by.gradient, self.gradient),
             np.where(where, by.residual_norm, self.residual_norm),
             np.where(where, by.residual_mean, self.residual_mean),
+            np.where(where, by.dual_distance, self.dual_distance),
         )
+
+
+@dataclass(frozen=True)
+class DualPoint:
+    """Dual variables α that a point is made of: w = Σ ω_i α_i x_i / λ, but for a drift."""
+
+    values: Array  # (n, t) α
+    drift: Array  # (t,) a bound of ‖w − Σ ω_i α_i x_i / λ‖
 
 
 class Operator(Protocol):
@@ -347,17 +357,22 @@ class RidgeProblem:
         best = self.intercept(W)
         return W, np.abs(best.astype(dtype).astype(np.float64) - best)
 
-    def evaluate(self, W: Array) -> Evaluation:
-        """Objective and gradient at W (d, t); one pass."""
+    def evaluate(self, W: Array, duals: DualPoint | None = None) -> Evaluation:
+        """Objective and gradient at W (d, t), and how far its dual variables are off; one pass."""
         self.passes += 1
         R, gradient, residual_mean = self._residual(W)
         squares = self.weights @ R**2
+        distance: Array | float = np.inf
+        if duals is not None:
+            distance = np.sqrt(self.weights @ (R + duals.values) ** 2)
+            distance = distance + np.sqrt(self.lam) * duals.drift
         return Evaluation(
             coef=W,
             objective=0.5 * squares + 0.5 * self.lam * np.sum(W**2, axis=0),
             gradient=gradient + self.lam * W,
             residual_norm=np.sqrt(squares),
             residual_mean=residual_mean,
+            dual_distance=distance,
         )
 
     def _residual(self, W: Array) -> tuple[Array, Array, Array]:

@@ -380,12 +380,28 @@ class SparseProducts:
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
         """‖(x_i − mean) ∘ factors‖², (n,)."""
-        norms = _row_sums_of_squares(self.X, factors)
+        norms = self._row_squares(factors)
         if mean is None:
             return norms
         scaled = mean if factors is None else mean * factors**2
         centred: Array = norms - 2 * self.multiply(scaled[:, None])[:, 0] + mean @ scaled
         return centred
+
+    def _row_squares(self, factors: Array | None) -> Array:
+        """‖x_i ∘ factors‖², (n,)."""
+        if self._small(1):
+            return _row_sums_of_squares(self.X, factors)
+        from sketchridge import kernels
+
+        norms, none = np.empty(self.X.shape[0]), np.zeros(0)
+        scales = none if factors is None else np.ascontiguousarray(factors)
+        run_all(
+            [
+                partial(kernels.csr_row_squares, self._rows, scales, start, stop, norms)
+                for start, stop in self._row_ranges()
+            ]
+        )
+        return norms
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""

@@ -115,7 +115,7 @@ class Run:
     def _follow_plan(self, start: Array) -> None:
         """Prepare and iterate; again from where it got to, each time that the plan changes."""
         while self.status is None:
-            self._prepare()
+            self._prepare(bool(start.any()))
             self._iterate(start)
             if self.next_choice is not None:
                 self.choice, self.next_choice = self.next_choice, None
@@ -131,13 +131,13 @@ class Run:
         assert self.best is not None
         return self.best.evaluation.coef
 
-    def _prepare(self) -> None:
+    def _prepare(self, warm: bool) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
         self.metric = None  # the energies of another plan's iterates were in another norm
         if self.choice.is_open:
             tried = self.choice.tried
             self.choice = plan(
-                self.problem, self.limits.tol, self.max_memory, self.rng, tried=tried
+                self.problem, self.limits.tol, self.max_memory, self.rng, tried=tried, warm=warm
             )
         given = self.choice.preconditioner
         if not isinstance(given, BuiltPreconditioner):
@@ -183,7 +183,7 @@ class Run:
         """Evaluate the latest point, if the solve was stopped before that."""
         if self.latest is None:
             return
-        evaluation = self.problem.evaluate(self.latest.point())
+        evaluation = self._evaluated(self.latest)
         if np.all(np.isfinite(evaluation.objective)):
             gap = self._certify(evaluation)
             self._keep(evaluation, gap)
@@ -200,6 +200,9 @@ class Run:
             self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
         self.latest = iterate
+        if iterate.estimate is not None:
+            self._look_at_estimate(iterate, iterate.estimate)
+            return None
         if self._is_low_enough(iterate):
             self.tries_objective = False  # once: rounding may stand between
             self._judge(self.problem.evaluate(iterate.lower_point()), iterate.event)
@@ -263,6 +266,23 @@ class Run:
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
         return None
+
+    def _look_at_estimate(self, iterate: Iterate, estimate: Array) -> None:
+        """Evaluate a point whose gap the solver reckons, if that promises success."""
+        assert iterate.objective is not None
+        self._note_progress(float(np.max(estimate)))
+        idle = self.idle_looks >= STAGNATION_PATIENCE
+        goal = self.limits.tol * self.problem.null_objective
+        if np.all(estimate <= goal) or idle or self._out_of_budget():
+            self._judge(self._evaluated(iterate), iterate.event, advances=not idle)
+            return
+        self._reconsider(estimate)
+        self._record(iterate.objective, estimate, False, iterate.event)
+        self._save()
+
+    def _evaluated(self, iterate: Iterate) -> Evaluation:
+        """A fresh evaluation of the point, with its dual variables if there are."""
+        return self.problem.evaluate(iterate.point(), iterate.duals)
 
     def _note_progress(self, worst: float) -> None:
         """Count the looks since the estimate went lower; slow progress adds up."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.problem import DualPoint, Evaluation, RidgeProblem
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,8 @@ class Iterate:
     event: str | None = None  # what the history should tell of
     expansion: Expansion | None = None  # of the smaller problem's coef and gradient
     lower: Lower | None = None  # a point with a smaller objective, if a larger gradient
+    estimate: Array | None = None  # (t,) of its gap, where there is no running gradient
+    duals: DualPoint | None = None  # what it is made of, if that is known
 
     def point(self) -> Array:
         """The coefficients (d, t)."""

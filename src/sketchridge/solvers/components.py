@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Regularization = Literal["exact", "sampled"]
 Order = NDArray[np.int64]  # the components that are drawn, in their order
+# Neighbours that are taken one after another. With 8 an epoch takes a fifth longer on text, with 64
+# it takes half as many epochs more.
+RUN = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,22 @@ class Sampler:
         return drawn
 
 
+@dataclass(frozen=True)
+class Shuffler:
+    """Draws every one of n rows once, in runs of a few neighbours, which are in random order.
+
+    Neighbours are next to each other in memory: a run of them is read as fast as all rows in turn.
+    """
+
+    n: int
+
+    def draw(self, rng: np.random.Generator, count: int) -> Order:
+        """All rows; `count` is n."""
+        runs = rng.permutation(-(-self.n // RUN)) * RUN
+        order = (runs[:, None] + np.arange(RUN)).ravel()
+        return order[order < self.n]
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """The rows of a problem in a preconditioner's coordinates."""
@@ -52,10 +71,12 @@ class Rows:
 
     @classmethod
     def of(cls, problem: RidgeProblem, preconditioner: LowRankPreconditioner) -> Rows:
-        """One pass over the data."""
+        """One pass over the data, where there is a basis."""
         from sketchridge import kernels
 
-        coordinates = problem.multiply(preconditioner.basis)
+        coordinates = np.zeros((problem.n, 0))
+        if preconditioner.rank:
+            coordinates = problem.multiply(preconditioner.basis)
         forms = preconditioner.quadratic_forms(problem.squared_norms, coordinates)
         mean = np.zeros(0) if problem.mean is None else problem.mean
         centre = kernels.Centre(mean, problem.mean_products, float(mean @ mean))

@@ -43,5 +43,5 @@ class Kaczmarz:
         rng: np.random.Generator,
     ) -> Iterates:
         """Yield the point after every n projections."""
-        steps = dual_steps(problem, preconditioner, uniform=False)
+        steps = dual_steps(problem, preconditioner, "importance")
         return dual_iterates(problem, steps, start, rng)

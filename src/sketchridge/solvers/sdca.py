@@ -7,7 +7,7 @@ preconditioner it is the dual-free form (Shalev-Shwartz) on the shifted objectiv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from sketchridge.preconditioner import LowRankPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterates
 from sketchridge.solvers.components import memory_of_rows
-from sketchridge.solvers.dual import dual_iterates, dual_steps
-
-Sampling = Literal["uniform", "importance"]
+from sketchridge.solvers.dual import Sampling, dual_iterates, dual_steps
 
 
 @dataclass(frozen=True)
@@ -27,20 +25,22 @@ class SDCA:
     Parameters
     ----------
     sampling
-        "importance" draws a row in proportion to ω_i x_iᵀP⁻¹x_i + λa, "uniform" all alike.
+        "importance" draws a row in proportion to ω_i x_iᵀP⁻¹x_i + λa, "uniform" all alike;
+        "shuffled" takes every row once an epoch, which is faster where λ is large.
     """
 
     sampling: Sampling = "importance"
     name: ClassVar[str] = "sdca"
     summary: ClassVar[str] = "stochastic dual coordinate ascent; dual-free with a preconditioner"
-    cost: ClassVar[str] = "two passes an epoch, n numbers of memory (n·k with a preconditioner)"
-    use_when: ClassVar[str] = "λ is large, or to compare"
+    cost: ClassVar[str] = "one or two passes an epoch, n numbers of memory (n·k preconditioned)"
+    use_when: ClassVar[str] = "sparse data and nλ about as large as a row's squared norm"
     uses_preconditioner: ClassVar[bool] = True
     default_preconditioner: ClassVar[str] = "lanczos"
 
     def __post_init__(self) -> None:
-        if self.sampling not in ("uniform", "importance"):
-            raise ValueError(f"sampling={self.sampling!r} must be 'uniform' or 'importance'")
+        if self.sampling not in get_args(Sampling):
+            names = ", ".join(map(repr, get_args(Sampling)))
+            raise ValueError(f"sampling={self.sampling!r} must be one of {names}")
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The rows' coordinates, the dual variables twice, and a copy of Fortran rows."""
@@ -55,5 +55,5 @@ class SDCA:
         rng: np.random.Generator,
     ) -> Iterates:
         """Yield the point after every n steps."""
-        steps = dual_steps(problem, preconditioner, self.sampling == "uniform")
+        steps = dual_steps(problem, preconditioner, self.sampling)
         return dual_iterates(problem, steps, start, rng)

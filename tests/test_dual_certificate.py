@@ -1,0 +1,167 @@
+"""Points made of dual variables: their certificate, and when the plan takes them."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sketchridge import SDCA, Kaczmarz, solve
+from sketchridge.certificate import RidgeCurvature, certified_gap
+from sketchridge.planner import plan
+from sketchridge.preconditioner import NoPreconditioner
+from sketchridge.problem import DualPoint, RidgeProblem
+from sketchridge.solution import Status
+from sketchridge.solvers.components import Shuffler
+
+FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
+forms = pytest.mark.parametrize("form", FORMS)
+intercepts = pytest.mark.parametrize("fit_intercept", [False, True])
+weights = pytest.mark.parametrize("weighted", [False, True])
+
+
+def texts(n=300, d=80, seed=0):
+    """Rows of norm 1, a tenth of them filled, with targets of two kinds, sorted."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.1)
+    X[:, 0] += 0.1
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    return X, np.sort(np.sign(X @ rng.standard_normal(d))), rng
+
+
+def minimum(X, y, lam, omega, fit_intercept):
+    """F*, by a dense solve on rows centred explicitly."""
+    if fit_intercept:
+        X, y = X - omega @ X, y - omega @ y
+    best = np.linalg.solve(X.T @ (omega[:, None] * X) + lam * np.eye(X.shape[1]), X.T @ (omega * y))
+    return 0.5 * omega @ (X @ best - y) ** 2 + 0.5 * lam * best @ best
+
+
+@forms
+@intercepts
+@weights
+@pytest.mark.parametrize("solver", [SDCA("shuffled"), SDCA("uniform"), Kaczmarz()], ids=repr)
+@pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-11])
+def test_the_gap_is_bounded_and_reached(form, fit_intercept, weighted, solver, tol):
+    X, y, rng = texts()
+    given = rng.uniform(0.2, 2.0, y.size) if weighted else None
+    omega = np.full(y.size, 1 / y.size) if given is None else given / given.sum()
+    lam = 1 / y.size
+    solution = solve(
+        FORMS[form](X),
+        y,
+        lam,
+        solver=solver,
+        preconditioner="none",
+        tol=tol,
+        fit_intercept=fit_intercept,
+        sample_weight=given,
+        random_state=0,
+    )
+    assert solution.status is Status.CONVERGED and solution.relative_gap <= tol
+    residuals = X @ solution.coef + solution.intercept - y
+    objective = 0.5 * omega @ residuals**2 + 0.5 * lam * solution.coef @ solution.coef
+    true_gap = objective - minimum(X, y, lam, omega, fit_intercept)
+    assert true_gap <= solution.gap * (1 + 1e-9) + 1e-16
+
+
+@intercepts
+def test_any_dual_variables_give_a_bound(fit_intercept):
+    """F(w) less the dual objective of α, whatever α is, where w is made of it."""
+    X, y, rng = texts()
+    lam, omega = 0.3 / y.size, np.full(y.size, 1 / y.size)
+    problem = RidgeProblem(X, y[:, None].astype(float), lam, None, fit_intercept)
+    centred = X - omega @ X if fit_intercept else X
+    targets = y - omega @ y if fit_intercept else y
+    for _ in range(5):
+        alpha = rng.standard_normal(y.size)
+        w = centred.T @ (omega * alpha) / lam
+        dual = omega @ (alpha * targets - alpha**2 / 2) - lam / 2 * w @ w
+        evaluation = problem.evaluate(w[:, None], DualPoint(alpha[:, None], np.zeros(1)))
+        bound = 0.5 * evaluation.dual_distance**2
+        np.testing.assert_allclose(bound, evaluation.objective - dual, rtol=1e-10)
+        certified = certified_gap(problem, RidgeCurvature(lam), evaluation)
+        assert certified >= evaluation.objective - minimum(X, y, lam, omega, fit_intercept)
+
+
+def test_what_is_between_the_point_and_its_dual_variables_counts():
+    X, y, _ = texts()
+    problem = RidgeProblem(X, y[:, None].astype(float), 1 / y.size)
+    w, alpha = np.zeros((problem.d, 1)), np.zeros((y.size, 1))
+    near = problem.evaluate(w, DualPoint(alpha, np.zeros(1)))
+    far = problem.evaluate(w, DualPoint(alpha, np.ones(1)))
+    np.testing.assert_allclose(far.dual_distance - near.dual_distance, np.sqrt(problem.lam))
+
+
+@forms
+@intercepts
+def test_rounding_keeps_within_the_drift(form, fit_intercept):
+    """The point against the sum that its dual variables make, in exact arithmetic."""
+    X, y, _ = texts(n=40, d=12)
+    lam = 1 / y.size
+    problem = RidgeProblem(FORMS[form](X), y[:, None].astype(float), lam, None, fit_intercept)
+    preconditioner = NoPreconditioner().build(problem, np.random.default_rng(0))
+    iterates = SDCA("shuffled").iterates(
+        problem, preconditioner, np.zeros((problem.d, 1)), np.random.default_rng(0)
+    )
+    for _ in range(60):
+        iterate = next(iterates)
+    mean = np.zeros(problem.d) if problem.mean is None else problem.mean
+    exact = [Fraction(0)] * problem.d
+    for row, alpha, weight in zip(X, iterate.duals.values[:, 0], problem.weights, strict=True):
+        multiple = Fraction(alpha) * Fraction(weight) / Fraction(lam)
+        exact = [
+            total + multiple * (Fraction(x) - Fraction(m))
+            for total, x, m in zip(exact, row, mean, strict=True)
+        ]
+    off = [float(Fraction(w) - e) for w, e in zip(iterate.coef[:, 0], exact, strict=True)]
+    drift = float(iterate.duals.drift[0])
+    assert 0 < np.linalg.norm(off) <= drift
+    assert drift <= 1e-9 * np.linalg.norm(iterate.coef)
+
+
+def test_shuffled_rows_all_come_once():
+    for n in (1, 15, 16, 17, 1000):
+        order = Shuffler(n).draw(np.random.default_rng(0), n)
+        np.testing.assert_array_equal(np.sort(order), np.arange(n))
+
+
+def test_estimates_promise_no_more_than_is_certified():
+    """An evaluation a solve, or two: the estimate is right to a factor of two."""
+    X, y, _ = texts(n=2000, d=400)
+    solution = solve(
+        sparse.csr_array(X), y, 1 / y.size, solver=SDCA("shuffled"), preconditioner="none"
+    )
+    assert sum(record.certified for record in solution.history) <= 2
+
+
+LARGE = {"n": 6000, "d": 4000}
+
+
+def planned(lam_times_n, targets=1, warm=False, max_memory=None):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((LARGE["n"], LARGE["d"]), density=0.01, format="csr", rng=rng)
+    norms = np.sqrt(np.asarray(X.power(2).sum(axis=1)).ravel())
+    X = sparse.csr_array(sparse.diags_array(1 / norms) @ X)
+    Y = rng.standard_normal((LARGE["n"], targets))
+    problem = RidgeProblem(X, Y, lam_times_n / LARGE["n"])
+    return plan(problem, 1e-6, max_memory, rng, warm=warm)
+
+
+def test_rows_that_lam_makes_easy_are_for_dual_ascent():
+    choice = planned(1.0)
+    assert choice.solver == SDCA(sampling="shuffled")
+    assert choice.forecasts[0].passes < 20 and "dual coordinate ascent" in choice.reason
+
+
+def test_others_are_not():
+    for choice in (planned(0.1), planned(1.0, targets=2), planned(1.0, warm=True)):
+        assert choice.solver.name != "sdca"
+
+
+def test_dual_ascent_keeps_to_the_memory():
+    choice = planned(1.0)
+    needed = choice.forecasts[0].memory
+    assert planned(1.0, max_memory=needed).solver.name == "sdca"
+    with pytest.raises(ValueError, match="max_memory"):
+        planned(1.0, max_memory=needed // 2)
