@@ -88,6 +88,7 @@ class Run:
     idle_looks: int = 0  # since it went lower
     tries_objective: bool = True  # whether a point of small enough objective is worth a pass
     pace: Pace = field(default_factory=Pace)
+    guess: Array | None = None  # a point that comes with the preconditioner, better than zero
     metric: Curvature | None = None  # that of the preconditioner, where it is P itself
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
@@ -115,8 +116,9 @@ class Run:
     def _follow_plan(self, start: Array) -> None:
         """Prepare and iterate; again from where it got to, each time that the plan changes."""
         while self.status is None:
-            self._prepare(bool(start.any()))
-            self._iterate(start)
+            warm = bool(start.any())
+            self._prepare(warm)
+            self._iterate(start if warm or self.guess is None else self.guess)
             if self.next_choice is not None:
                 self.choice, self.next_choice = self.next_choice, None
                 self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
@@ -134,6 +136,7 @@ class Run:
     def _prepare(self, warm: bool) -> None:
         """Build the preconditioner, or take the one that is given, and what it knows of H."""
         self.metric = None  # the energies of another plan's iterates were in another norm
+        self.guess = None
         if self.choice.is_open:
             tried = self.choice.tried
             self.choice = plan(
@@ -143,6 +146,7 @@ class Run:
         if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)
+                self.guess = getattr(self.preconditioner, "start", None)
                 curvature = self.preconditioner.curvature()
                 self.metric = curvature if isinstance(curvature, FactorCurvature) else None
                 self._learn(curvature)

@@ -90,12 +90,17 @@ class RowEmbedding:
         shift: Array = S @ np.ones(self.n)
         return SketchedRows.of(_product(S, problem.X), problem.mean, shift), S @ problem.Y
 
-    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array]:
-        """AᵀA and A times a vector (d, 1), of dense rows embedded block by block; one pass."""
+    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Array]:
+        """AᵀA, A times a vector (d, 1), and Aᵀ times the embedded targets; one pass.
+
+        Dense rows are embedded block by block, and not kept.
+        """
         S = self.weighted(problem).tocsr()
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
+        targets: Array = S @ problem.Y
         total, image = np.zeros((problem.d, problem.d)), np.empty((self.rows, 1))
+        slope = np.zeros((problem.d, problem.targets))
         step = _block(problem.d)
         block = np.empty((min(step, self.rows), problem.d))
         for start in range(0, self.rows, step):
@@ -103,8 +108,9 @@ class RowEmbedding:
             A = gathered_sums(S[part], problem.X, block[: part.stop - start])
             rows = SketchedRows.of(A, problem.mean, shift[part])
             image[part] = rows.multiply(vector)
+            slope += rows.adjoint(targets[part])
             add_gram(rows.matrix, total)
-        return SummedRows(mirrored(total)), image
+        return SummedRows(mirrored(total)), image, slope
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
@@ -149,16 +155,19 @@ def _product(S: Any, X: Any) -> Any:
     return total
 
 
-def _rows_and_probe(
+def _rows_and_images(
     source: RowEmbedding, problem: RidgeProblem
-) -> tuple[SketchedRows | SummedRows, Array]:
-    """The embedded rows, or only what is factorised of them, and what knows them again."""
+) -> tuple[SketchedRows | SummedRows, Array, Array]:
+    """The embedded rows A, or only what is factorised of them, with two products.
+
+    They are A times the vector that knows the data again, and Aᵀ times the embedded targets.
+    """
     vector = probe_vector(problem.d)
     dense = isinstance(problem.X, np.ndarray)
     if dense and _is_gathered(problem.X) and source.rows >= problem.d:
         return source.normal(problem, vector)
-    rows, _ = source.embed(problem)
-    return rows, rows.multiply(vector)
+    rows, targets = source.embed(problem)
+    return rows, rows.multiply(vector), rows.adjoint(targets)
 
 
 def check_kind(kind: Any) -> None:
@@ -205,9 +214,9 @@ class Embedding:
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Embed in one pass and factorise."""
         source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
-        rows, probe = _rows_and_probe(source, problem)
+        rows, probe, slope = _rows_and_images(source, problem)
         least = expected_least(source.rows, problem.d)
         told = f"{problem.n} rows embedded into {source.rows}"
         return SketchedPreconditioner.of(
-            self.name, problem, rows, probe, source, source.rounding(problem), least, told
+            self.name, problem, rows, probe, slope, source, source.rounding(problem), least, told
         )

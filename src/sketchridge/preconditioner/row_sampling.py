@@ -145,6 +145,7 @@ class RowSampling:
             problem,
             rows,
             rows.multiply(probe_vector(problem.d)),
+            rows.adjoint(source.scales[:, None] * problem.Y[source.indices]),
             source,
             source.rounding(problem),
             least,

@@ -44,6 +44,7 @@ class SketchedPreconditioner:
     fingerprint: bytes
     probe: Array  # (s, 1) A times the vector of `probe_vector`
     told: tuple[str, ...]
+    start: Array  # (d, t) where the sketched problem has its minimum, for the targets it came with
     raised: tuple[str, ...] = ()
 
     @classmethod
@@ -53,12 +54,13 @@ class SketchedPreconditioner:
         problem: RidgeProblem,
         rows: SketchedRows | SummedRows,
         probe: Array,
+        slope: Array,
         source: RowSource,
         rounding: float,
         least_curvature: float,
         told: str,
     ) -> SketchedPreconditioner:
-        """Factorise the rows for the problem's λ."""
+        """Factorise the rows A for the problem's λ; slope is Aᵀ times their targets."""
         factor, raised = factorise(rows, problem.lam)
         return cls(
             name,
@@ -70,6 +72,7 @@ class SketchedPreconditioner:
             problem.fingerprint,
             probe,
             (told,),
+            factor.solve(slope),
             raised,
         )
 
