@@ -106,11 +106,11 @@ class Costs:
         return EMBEDDING_PASSES * self.bytes / self.machine.bandwidth + self.sampled_rows(rows)
 
     def nystrom(self, rank: int, rows: int | None = None) -> float:
-        """A sketch of a rank (of so many rows, and a pass to know the data by), and its algebra."""
+        """A sketch of a rank (of so many rows), and its algebra."""
         algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops + SKETCH
         if rows is None:
             return self.normal(rank) + algebra
-        return self.normal(rank) * rows / self.n + self.normal(1) + algebra
+        return self.normal(rank) * rows / self.n + algebra
 
     def narrow_copy(self) -> float:
         """Dense data copied to float32."""

@@ -17,7 +17,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.products import DenseProducts, Products, SparseProducts, narrow_copy
+from sketchridge.products import (
+    DenseProducts,
+    Products,
+    SampledProducts,
+    SparseProducts,
+    narrow_copy,
+)
 
 Array = NDArray[np.float64]
 EPSILON = float(np.finfo(np.float64).eps)
@@ -263,6 +269,21 @@ class RidgeProblem:
         twin = copy(self)
         twin.X = narrow_copy(self.X)
         twin.products = DenseProducts(twin.X)
+        return twin
+
+    def sampled(self, indices: NDArray[np.int64]) -> RidgeProblem:
+        """What is left of C, for products with it, when only some rows are seen.
+
+        They are centred by the mean of all. Passes over them are parts of passes of this problem,
+        which the caller counts.
+        """
+        twin = copy(self)
+        twin.__dict__["mean"] = self.mean
+        twin.weights, twin.passes = self.weights[indices], 0.0
+        dense = isinstance(self.X, np.ndarray)
+        twin.products = (
+            SampledProducts(self.X, indices) if dense else SparseProducts(self.X[indices])
+        )
         return twin
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import EPSILON, Operator, Problem, RidgeProblem
+from sketchridge.problem import EPSILON, Operator, RidgeProblem
 from sketchridge.threads import blas_threads
 
 Array = NDArray[np.float64]
@@ -74,9 +74,10 @@ class Spectrum:
     exhausted: bool  # fewer pairs than asked for: C is zero in all other directions
     probe: tuple[Array, Array]  # a vector (d, 1) and its image under C, to know the data again
     fingerprint: bytes  # of the problem that was sketched
+    rows: NDArray[np.int64] | None = None  # those that were seen, if not all: lower is of them
 
-    def describes(self, problem: Problem) -> bool:
-        """Whether this is a sketch of the problem's data; one pass.
+    def describes(self, problem: RidgeProblem) -> bool:
+        """Whether this is a sketch of the problem's data; one pass, or the part that was seen.
 
         The fingerprint notices the smallest change of a row's norm or weight; the probe notices
         what leaves the norms as they are, such as permuted columns.
@@ -84,7 +85,8 @@ class Spectrum:
         if self.fingerprint != problem.fingerprint:
             return False
         vector, image = self.probe
-        difference = problem.gram(vector) - image
+        seen = problem if self.rows is None else problem.sampled(self.rows)
+        difference = seen.gram(vector) - image
         return bool(np.linalg.norm(difference) <= 1e-10 * np.linalg.norm(image) + 1e-300)
 
 

@@ -7,14 +7,12 @@ directions.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from sketchridge.preconditioner.base import Array, uniform_rows
 from sketchridge.problem import RidgeProblem
-from sketchridge.products import SampledProducts, SparseProducts
 from sketchridge.sketch import Spectrum
 
 
@@ -24,18 +22,14 @@ class SampledProblem:
     def __init__(self, problem: RidgeProblem, rows: int, rng: np.random.Generator) -> None:
         indices = uniform_rows(problem, rows, rng)
         self.problem, self.n, self.d = problem, indices.size, problem.d
-        self.weights = problem.weights[indices]
+        self.indices = indices
+        # The problem's own products, centred by its mean, of these rows.
+        self.sample = problem.sampled(indices)
+        self.weights = self.sample.weights
         self.trace = float(self.weights @ problem.squared_norms[indices])
         self.raw_trace = float(self.weights @ problem.raw_squared_norms[indices])
         self.rounding_factor = problem.rounding_factor
         self.fingerprint = problem.fingerprint
-        dense = isinstance(problem.X, np.ndarray)
-        # The problem's own products, centred by its mean, of these rows.
-        self.sample = copy(problem)
-        self.sample.weights = self.weights
-        self.sample.products = (
-            SampledProducts(problem.X, indices) if dense else SparseProducts(problem.X[indices])
-        )
 
     def gram(self, V: Array) -> Array:
         """AᵀA V, (d, k); the part of a pass that the sample is."""
@@ -49,9 +43,5 @@ class SampledProblem:
 
     def for_all_rows(self, spectrum: Spectrum) -> Spectrum:
         """The sample's spectrum as an estimate of all the data's; the bound stays as it is."""
-        vector = spectrum.probe[0]
-        return replace(
-            spectrum,
-            values=spectrum.values / float(self.weights.sum()),
-            probe=(vector, self.problem.gram(vector)),
-        )
+        values = spectrum.values / float(self.weights.sum())
+        return replace(spectrum, values=values, rows=self.indices)
