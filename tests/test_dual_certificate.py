@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import SDCA, Kaczmarz, solve
+from sketchridge import SDCA, Kaczmarz, Ridge, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
 from sketchridge.planner import plan
 from sketchridge.preconditioner import NoPreconditioner
@@ -165,3 +165,23 @@ def test_dual_ascent_keeps_to_the_memory():
     assert planned(1.0, max_memory=needed).solver.name == "sdca"
     with pytest.raises(ValueError, match="max_memory"):
         planned(1.0, max_memory=needed // 2)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+def test_coefficients_rounded_to_float32_keep_the_certificate(tol):
+    X, y, _ = texts(n=2000, d=400)
+    X, y = X.astype(np.float32), y.astype(np.float32)
+    model = Ridge(alpha=1.0, solver=SDCA("shuffled"), preconditioner="none", tol=tol)
+    model.fit(sparse.csr_array(X), y)
+    assert model.coef_.dtype == np.float32 and model.relative_gap_ <= tol
+    lam, omega = 1 / y.size, np.full(y.size, 1 / y.size)
+    coef = model.coef_.astype(float)
+    residuals = X.astype(float) @ coef + float(model.intercept_) - y
+    objective = 0.5 * omega @ residuals**2 + 0.5 * lam * coef @ coef
+    assert objective - minimum(X.astype(float), y.astype(float), lam, omega, True) <= model.gap_
+
+
+def test_a_point_that_is_moved_drifts():
+    duals = DualPoint(np.ones((5, 2)), np.array([0.5, 0.0]))
+    move = np.array([[3.0, 0.0], [4.0, 1.0]])
+    np.testing.assert_allclose(duals.after(move).drift, [5.5, 1.0])

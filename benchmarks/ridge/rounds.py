@@ -39,12 +39,14 @@ from benchmark_utils.runs import (
 HERE = Path(__file__).resolve().parent
 # These bring thread pools of their own, so they run in processes of their own.
 APART = ("rlaopt", "sklearnex")
-# Whoever is this many times slower than the best of its group gets no further rounds …
+# Whoever is this many times slower than the best of its group gets no further rounds (or as the
+# board says) …
 CLOSE = 3.0
 # … and is left out at the penalties in between when it was so slow at both ends.
 HOPELESS = 10.0
 ENDS = 2  # the first objectives of a board are the ends
-# A solver may search for so many times the seconds that sketchridge took to the finest level.
+# A solver may search for so many times the seconds that sketchridge took to the finest level, unless
+# the board says how many.
 SEARCH, LEAST_SEARCH = 40.0, 3.0
 # Runs below this many seconds are repeated within a round, to about as long in all.
 SHORT, MOST_REPEATS = 0.25, 5
@@ -97,10 +99,10 @@ def run_problem(folder, dataset, objective, solvers, config):
     most = float(config["timeout"])
     problem = ("-d", dataset, "-o", objective)
     benchopt(folder, 0, problem, [AUTO], most)
-    searched = search_seconds(read_problem(folder), most)
+    searched = search_seconds(read_problem(folder), most, config.get("search", SEARCH))
     benchopt(folder, 1, problem, [solver for solver in solvers if solver != AUTO], searched)
     first = [run for run in read_problem(folder) if run.round[0] <= 1]
-    settings = close_ones(first, CLOSE)
+    settings = close_ones(first, config.get("close", CLOSE))
     names = first[0].problem if first else ("", "")
     for number in range(2, config["n-repetitions"] + 1):
         # Every other round in reverse: nobody always runs in the wake of the same neighbour.
@@ -122,10 +124,10 @@ def repeated(settings):
     ]
 
 
-def search_seconds(runs, most):
+def search_seconds(runs, most, search):
     """How long the others may search, from our own time to the finest level."""
     took = [spread.median for spread in times_to(runs, min(ALL_LEVELS)).values()]
-    return min(max([LEAST_SEARCH, *(SEARCH * seconds for seconds in took)]), most)
+    return min(max([LEAST_SEARCH, *(search * seconds for seconds in took)]), most)
 
 
 def close_ones(runs, factor):

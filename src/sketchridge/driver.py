@@ -182,19 +182,20 @@ def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
     """Round the best point to a narrower type, and certify it as it will be returned."""
     assert run.best is not None
     curvature = run.best.curvature
-    rounded = certify_rounded(run.problem, curvature, run.best.evaluation.coef, dtype)
+    rounded = certify_rounded(run.problem, curvature, run.best.evaluation, dtype)
     run.best = Best(*rounded, curvature)
 
 
 def certify_rounded(
-    problem: RidgeProblem, metric: Metric | None, coef: Array, dtype: np.dtype[Any]
+    problem: RidgeProblem, metric: Metric | None, best: Evaluation, dtype: np.dtype[Any]
 ) -> tuple[Evaluation, Array]:
-    """Evaluate the point that `coef` (d, t) is in a narrower type, and certify it; one pass.
+    """Evaluate the point that the best one is in a narrower type, and certify it; one pass.
 
     An intercept that is off its best value by δ has a gap of δ²/2 of its own.
     """
-    coef, off = problem.rounded(coef, dtype)
-    evaluation = problem.evaluate(coef)
+    coef, off = problem.rounded(best.coef, dtype)
+    duals = None if best.duals is None else best.duals.after(coef - best.coef)
+    evaluation = problem.evaluate(coef, duals)
     gap = certified_gap(problem, metric, evaluation)
     if problem.fit_intercept:
         slip = np.abs(evaluation.residual_mean) + problem.residual_rounding(evaluation)

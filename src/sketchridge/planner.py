@@ -393,8 +393,8 @@ def _easy(
     return Choice(
         method.solver,
         method.preconditioner,
-        f"sparse data, and λ at least 1/{hardest:.2g} of any row's squared norm by its weight: "
-        f"dual coordinate ascent, about {method.seconds:.2g} s expected",
+        f"sparse data whose rows are easy at this λ (ω‖x‖² is at most {hardest:.2g} λ): dual "
+        f"coordinate ascent, about {method.seconds:.2g} s expected",
         forecasts=tuple(candidate.forecast() for candidate in (method, *others)),
         seconds_a_pass=costs.dual_epoch(),
     )

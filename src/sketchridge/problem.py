@@ -30,6 +30,18 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
+class DualPoint:
+    """Dual variables α that a point is made of: w = Σ ω_i α_i x_i / λ, but for a drift."""
+
+    values: Array  # (n, t) α
+    drift: Array  # (t,) a bound of ‖w − Σ ω_i α_i x_i / λ‖
+
+    def after(self, move: Array) -> DualPoint:
+        """The same variables for a point that was moved by `move` (d, t)."""
+        return DualPoint(self.values, self.drift + np.linalg.norm(move, axis=0))
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """The objective and its gradient at a point, computed afresh from the data."""
 
@@ -39,6 +51,7 @@ class Evaluation:
     residual_norm: Array  # (t,) (Σ ω_i r_i²)^½
     residual_mean: Array  # (t,) Σ ω_i r_i, what rounding left of the intercept's gradient
     dual_distance: Array | float = np.inf  # (t,) from the residuals to dual variables, if there are
+    duals: DualPoint | None = None  # these, for all targets
 
     def replaced(self, by: Evaluation, where: NDArray[np.bool_]) -> Evaluation:
         """Take the targets `where` (t,) from another evaluation."""
@@ -49,15 +62,8 @@ class Evaluation:
             np.where(where, by.residual_norm, self.residual_norm),
             np.where(where, by.residual_mean, self.residual_mean),
             np.where(where, by.dual_distance, self.dual_distance),
+            by.duals if where.all() else None if where.any() else self.duals,
         )
-
-
-@dataclass(frozen=True)
-class DualPoint:
-    """Dual variables α that a point is made of: w = Σ ω_i α_i x_i / λ, but for a drift."""
-
-    values: Array  # (n, t) α
-    drift: Array  # (t,) a bound of ‖w − Σ ω_i α_i x_i / λ‖
 
 
 class Operator(Protocol):
@@ -394,6 +400,7 @@ class RidgeProblem:
             residual_norm=np.sqrt(squares),
             residual_mean=residual_mean,
             dual_distance=distance,
+            duals=duals,
         )
 
     def _residual(self, W: Array) -> tuple[Array, Array, Array]:

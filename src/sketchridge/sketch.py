@@ -85,7 +85,10 @@ class Spectrum:
         if self.fingerprint != problem.fingerprint:
             return False
         vector, image = self.probe
-        seen = problem if self.rows is None else problem.sampled(self.rows)
+        seen = problem
+        if self.rows is not None:
+            seen = problem.sampled(self.rows)
+            problem.passes += self.rows.size / problem.n
         difference = seen.gram(vector) - image
         return bool(np.linalg.norm(difference) <= 1e-10 * np.linalg.norm(image) + 1e-300)
 

@@ -100,5 +100,5 @@ def _refined(
         fresh_gap = certified_gap(problem, metric, fresh)
         best, gap = best.replaced(fresh, fresh_gap < gap), np.minimum(gap, fresh_gap)
     if dtype != np.float64:
-        best, gap = certify_rounded(problem, metric, best.coef, dtype)
+        best, gap = certify_rounded(problem, metric, best, dtype)
     return best, problem.loosened(gap)
