@@ -135,6 +135,7 @@ def test_the_search_is_limited_by_our_own_time():
     runs = [run("sketchridge", 2.0, 1e-7, setting=1e-6)]
     assert rounds.search_seconds(runs, most=300.0) == 80.0
     assert rounds.search_seconds(runs, most=60.0) == 60.0
+    assert rounds.search_seconds(runs, most=60.0, search=5) == 10.0
     assert rounds.search_seconds([], most=60.0) == 3.0
 
 

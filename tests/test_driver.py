@@ -397,7 +397,8 @@ def test_a_solve_goes_on_from_its_checkpoint(solver, tmp_path):
     assert rest.converged and rest.history[0].objective == pytest.approx(part.objective, rel=1e-9)
     assert any("checkpoint" in note for note in rest.plan.notes)
     again = solve(X, y, LAM, **settings, checkpoint=file)
-    assert again.converged and again.passes < rest.passes <= whole.passes
+    # A dual method starts anew, and has looked at the checkpoint's point besides.
+    assert again.converged and again.passes < rest.passes <= whole.passes + (solver in DUAL)
 
 
 @pytest.mark.parametrize("change", ["X", "y", "sign of y", "lam", "small lam", "weights"])
@@ -563,7 +564,7 @@ def test_the_certificate_covers_the_truth_on_steep_spectra(
 def test_auto_is_direct_when_small_and_cg_when_large_and_sparse(size, chosen):
     rng = np.random.default_rng(0)
     X = sparse.random_array(size, density=0.01, rng=rng, format="csr")
-    solution = solve(X, rng.standard_normal(size[0]), 0.1, tol=1e-3, random_state=0)
+    solution = solve(X, rng.standard_normal(size[0]), 1e-4, tol=1e-3, random_state=0)
     assert solution.plan.solver == chosen
     assert bool(solution.plan.forecasts) == (chosen == "cg")
 

@@ -124,7 +124,7 @@ def repeated(settings):
     ]
 
 
-def search_seconds(runs, most, search):
+def search_seconds(runs, most, search=SEARCH):
     """How long the others may search, from our own time to the finest level."""
     took = [spread.median for spread in times_to(runs, min(ALL_LEVELS)).values()]
     return min(max([LEAST_SEARCH, *(search * seconds for seconds in took)]), most)

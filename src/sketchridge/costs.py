@@ -25,6 +25,8 @@ STEEP = 1.5
 FIXED_PASSES = 3.0
 # Orthonormalising a block and making the Nyström approximation: so many products of d×k by k×k.
 BLOCK_ALGEBRA = 45.0
+# Scaling the columns block by block makes the products of a sketch so much longer.
+SCALED_SKETCH = 2.0
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
 ROWS_DIFFER = 1.5
 # All rows thrown into a few buckets mix better; and CG gets faster as it goes on.
@@ -105,11 +107,11 @@ class Costs:
         """A pass that embeds dense rows, their Gram matrix and its factor."""
         return EMBEDDING_PASSES * self.bytes / self.machine.bandwidth + self.sampled_rows(rows)
 
-    def nystrom(self, rank: int, rows: int | None = None) -> float:
-        """A sketch of a rank (of so many rows), and its algebra."""
+    def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
+        """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""
         algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops + SKETCH
         if rows is None:
-            return self.normal(rank) + algebra
+            return (SCALED_SKETCH if scaled else 1.0) * self.normal(rank) + algebra
         return self.normal(rank) * rows / self.n + algebra
 
     def narrow_copy(self) -> float:

@@ -42,7 +42,7 @@ from sketchridge.solvers import CG, SDCA, SOLVERS, SVRG, Direct, Solver, check_a
 from sketchridge.validation import check_rank
 
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
-SMALL_DIRECT = 1e9
+SMALL_DIRECT = 1e8
 # Where nothing is measured, because the preconditioner is given, the old rule of thumb decides.
 DIRECT_SIZE = 2000
 PROBE_RANK = 50
@@ -63,10 +63,14 @@ UNSURE = 1.5
 # that costs no more than this share of a method whose cost is sure.
 TRIAL_PASSES = 8.0
 TRIAL_SHARE = 0.4
-# Plain CG is tried first where λ is at least this share of the trace, and so many passes are at
-# most this share of anything else.
-HOPEFUL = 5e-5
-FIRST_SHARE = 0.4
+# CG without a sketch is tried first where λ is at least this share of the trace, and so many passes
+# are at most this share of anything else.
+HOPEFUL = 1e-5
+FIRST_SHARE = 0.3
+# From this share on its columns need no scaling, and from this one on it nearly always does.
+UNSCALED = 3e-5
+SURELY_ENOUGH = 1e-3
+SURE_SHARE = 0.6
 FIRST_LIMIT = 1.25
 # Dual coordinate ascent takes sparse data of one target where no row's squared norm, times its
 # weight, is more than so many λ. At 5 conjugate gradients were faster on one of two texts.
@@ -243,8 +247,9 @@ def plan(
 ) -> Choice:
     """The cheapest candidate that fits; sketches the data where that may pay.
 
-    Unless that was tried, plain CG comes first where a few passes of it cost next to nothing. A
-    start that is not zero (`warm`) is worth something to most methods, but nothing to dual ones.
+    Unless that was tried, CG without a sketch comes first where a few passes of it cost next to
+    nothing. A start that is not zero (`warm`) is worth something to most methods, but nothing to
+    dual ones.
     """
     costs = Costs.of(problem, machine or this_machine())
     limit = np.inf if max_memory is None else max_memory
@@ -258,11 +263,11 @@ def plan(
         return easy or _for_sparse(problem, costs, sure, limit)
     scaling = _scaling(problem)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
-    with_sketch = costs.nystrom(PROBE_RANK, _rows(probe)) + trial
+    with_sketch = costs.nystrom(PROBE_RANK, _rows(probe), scaled=scaling > 0) + trial
     otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
-    hopeful = problem.lam >= HOPEFUL * problem.trace
-    if hopeful and not tried and trial <= FIRST_SHARE * otherwise:
-        return _first_try(problem, costs, otherwise)
+    if not tried and trial <= _first_share(problem) * otherwise:
+        large = problem.lam >= UNSCALED * problem.trace
+        return _first_try(problem, costs, otherwise, 0.0 if large else scaling)
     affordable = 8 * probe.memory(problem) <= limit
     if sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds):
         return _decided(problem, sure, limit)
@@ -273,17 +278,28 @@ def plan(
     return _decided(problem, ranked, limit, sketch)
 
 
-def _first_try(problem: RidgeProblem, costs: Costs, otherwise: float) -> Choice:
-    """Plain CG, until its pace says that planning (and what follows from it) takes less."""
-    method = _candidate(problem, CG(), NoPreconditioner(), np.nan, np.nan)
+def _first_share(problem: RidgeProblem) -> float:
+    """The share of anything else that a first try may cost."""
+    if problem.lam < HOPEFUL * problem.trace:
+        return 0.0
+    return FIRST_SHARE if problem.lam < SURELY_ENOUGH * problem.trace else SURE_SHARE
+
+
+def _first_try(problem: RidgeProblem, costs: Costs, otherwise: float, scaling: float) -> Choice:
+    """CG without a sketch, until its pace says that planning (and what follows) takes less."""
+    method = _candidate(problem, CG(), _unsketched(scaling), np.nan, np.nan)
     return Choice(
         method.solver,
         method.preconditioner,
-        "a few passes of plain conjugate gradients, which might do",
+        "a few passes of conjugate gradients without a sketch, which might do",
         forecasts=(method.forecast(),),
         seconds_a_pass=costs.cg_iteration(0),
         otherwise=otherwise,
     )
+
+
+def _unsketched(scaling: float) -> Any:
+    return Diagonal(scaling) if scaling else NoPreconditioner()
 
 
 def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
@@ -427,15 +443,15 @@ def _sketched_candidates(
 ) -> Iterator[Candidate]:
     """Methods whose cost depends on the spectrum; the sketch that there is costs no more."""
     guess, lam = _guess(problem, sketch)
-    plain: Any = Diagonal(scaling) if scaling else NoPreconditioner()
-    recipes = [plain, sketch]
+    recipes = [_unsketched(scaling), sketch]
     largest = min(problem.n, problem.d) // 2
     recipes += [_nystrom(problem, rank, scaling) for rank in RANKS if rank <= largest]
     for recipe in recipes:
         rank, built, late = getattr(recipe, "rank", 0), 0.0, 1.0
         if isinstance(recipe, Nystrom):
             rows = _rows(recipe)
-            built, late = costs.nystrom(rank, rows), problem.n / (rows or problem.n)
+            built = costs.nystrom(rank, rows, scaled=scaling > 0)
+            late = problem.n / (rows or problem.n)
         iterations = guess.cg_iterations(rank, lam, tol / late)
         for solver, narrow in _storages(problem, costs, tol, iterations):
             seconds = built + costs.narrow_copy() * narrow
@@ -506,7 +522,7 @@ def changed(choice: Choice, spent: float, remaining: float) -> Choice | None:
     if choice.otherwise is not None:
         if (spent + remaining) * choice.seconds_a_pass <= FIRST_LIMIT * choice.otherwise:
             return None
-        reason = f"plain conjugate gradients would need {remaining:.0f} passes more: planned anew"
+        reason = f"without a sketch it would take {remaining:.0f} passes more: planned anew"
         return replace(choice, is_open=True, otherwise=None, tried=True, reason=reason)
     other = choice.fallback
     if other is None or remaining * choice.seconds_a_pass <= other.seconds:

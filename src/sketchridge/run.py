@@ -251,7 +251,9 @@ class Run:
         goal = self.limits.tol * self.problem.null_objective
         promising = bool(np.all(self.gap_per_energy * iterate.energy <= goal))
         young = self.looks & (self.looks - 1) == 0  # 1, 2, 4, 8: learn the ratio early
-        if not (promising or young or iterate.look) and self.looks % LOOK_EVERY:
+        first_try = self.choice.otherwise is not None  # which should not go on for long in vain
+        due = promising or young or iterate.look or first_try
+        if not due and self.looks % LOOK_EVERY:
             return None
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.point())
