@@ -12,7 +12,7 @@ BENCH_PIP   := $(BENCH) -m pip install --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format coverage errata docs examples reproduce clean
-.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench
+.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench-regret bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bench-strong: $(BENCH_STAMP) ## the strongest peers on every problem, an hour, i
 	@$(BENCH) $(RIDGE)/small.py $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/rounds.py strong --results $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
+
+bench-regret: $(BENCH_STAMP) ## the planner's choice against all our candidates, on 30 random problems (ten minutes)
+	@$(BENCH) $(RIDGE)/regret.py
 
 bench: $(BENCH_STAMP) ## every peer, growth and the planner's regret (a night), into docs/benchmarks.md
 	@$(BENCH) $(RIDGE)/small.py $(RIDGE)/results

@@ -126,6 +126,43 @@ def test_the_blocks_of_a_long_matrix_are_summed(monkeypatch):
 @every_kind
 @every_shape
 @every_variant
+@pytest.mark.parametrize("spec", SAMPLED, ids=str)
+def test_sketched_rows_start_where_their_own_problem_has_its_minimum(
+    kind, shape, intercept, spec, monkeypatch
+):
+    monkeypatch.setattr(embedding, "LARGE_MATRIX", 0)  # by the compiled loop where it can be
+    problem = problem_of(kind, shape, intercept)
+    built = build(spec, problem)
+    if spec.name == "embedding":
+        S = built.source.weighted(problem).toarray()
+    else:
+        S = np.zeros((built.source.indices.size, problem.n))
+        S[np.arange(len(S)), built.source.indices] = built.source.scales
+    A, targets = S @ dense_parts(problem)[0], S @ problem.Y
+    expected = np.linalg.solve(A.T @ A + LAM * np.eye(problem.d), A.T @ targets)
+    size = np.linalg.norm(expected)
+    np.testing.assert_allclose(built.start, expected, rtol=0, atol=1e-9 * size)
+
+
+def test_a_solve_starts_there_unless_a_start_is_given():
+    X = with_spectrum(np.random.default_rng(0), 600, 30, np.ones(30))
+    y = X @ np.ones(30) + 0.1 * np.random.default_rng(1).standard_normal(600)
+    how = {"solver": "cg", "preconditioner": Embedding(rows=90), "random_state": 0}
+    from_sketch = solve(X, y, 1e-6, **how)
+    first = from_sketch.preconditioner.start
+    problem = make(X, y, 1e-6)
+    assert from_sketch.history[0].objective == pytest.approx(problem.evaluate(first).objective[0])
+    elsewhere = solve(X, y, 1e-6, coef_init=np.full(30, 5.0), **how)
+    there = problem.evaluate(np.full((30, 1), 5.0)).objective[0]
+    assert elsewhere.history[0].objective == pytest.approx(there)
+    # Another solve with the same sketch has targets of its own, and starts from zero.
+    again = solve(X, -y, 1e-6, solver="cg", preconditioner=from_sketch.preconditioner)
+    assert again.history[0].objective == pytest.approx(problem.null_objective[0])
+
+
+@every_kind
+@every_shape
+@every_variant
 @pytest.mark.parametrize("spec", SCALED, ids=str)
 def test_a_scaled_sketch_is_condsketch_in_scaled_columns(kind, shape, intercept, spec):
     problem = problem_of(kind, shape, intercept)

@@ -54,6 +54,28 @@ def test_its_values_are_of_all_the_rows_and_its_certificate_is_sound():
     assert -1e-15 <= solution.objective - best.objective <= solution.gap
 
 
+def test_it_is_known_again_by_the_rows_that_it_saw():
+    """Rows that it did not see may change, for its bound is of the others; passes are counted."""
+    X, y = data()
+    X = np.round(8 * X / np.abs(X).max())  # whole numbers: exchanged entries leave a norm as it is
+    problem = make_problem(X, y, LAM)[0]
+    spectrum = Nystrom(40, rows=500).build(problem, np.random.default_rng(0)).spectrum
+    before = problem.passes
+    assert spectrum.describes(problem)
+    assert problem.passes - before == pytest.approx(500 / 2000)
+    unseen = int(np.setdiff1d(np.arange(2000), spectrum.rows)[0])
+    for row, known in ((unseen, True), (int(spectrum.rows[7]), False)):
+        changed = X.copy()
+        changed[row] = changed[row, ::-1]
+        other = make_problem(changed, y, LAM)[0]
+        assert other.fingerprint == problem.fingerprint
+        assert spectrum.describes(other) == known
+        if known:
+            basis = spectrum.lower.frame @ spectrum.lower.rotation
+            rest = changed.T @ changed / 2000 - (basis * spectrum.lower.values) @ basis.T
+            assert np.linalg.eigvalsh(rest)[0] >= -spectrum.lower.slack - 1e-12
+
+
 def test_few_rows_cost_few_passes_more():
     X, y = data(4000, 400, 1.0)
     passes = {

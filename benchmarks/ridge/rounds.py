@@ -45,8 +45,8 @@ CLOSE = 3.0
 # … and is left out at the penalties in between when it was so slow at both ends.
 HOPELESS = 10.0
 ENDS = 2  # the first objectives of a board are the ends
-# A solver may search for so many times the seconds that sketchridge took to the finest level, unless
-# the board says how many.
+# A solver may search for so many times the seconds that sketchridge took to the finest level (or as
+# many as the board says).
 SEARCH, LEAST_SEARCH = 40.0, 3.0
 # Runs below this many seconds are repeated within a round, to about as long in all.
 SHORT, MOST_REPEATS = 0.25, 5
@@ -70,10 +70,13 @@ def main():
     parser.add_argument("boards", nargs="+", help="names of configurations in boards/")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     parser.add_argument("--only", default="", help="only problems whose dataset has this in it")
+    parser.add_argument("--timeout", type=float, help="the longest search, instead of the board's")
     arguments = parser.parse_args()
     note_machine(arguments.results)
     for board in arguments.boards:
         config = yaml.safe_load((HERE / "boards" / f"{board}.yml").read_text())
+        if arguments.timeout is not None:
+            config["timeout"] = arguments.timeout
         for dataset in config["dataset"]:
             if arguments.only not in dataset:
                 continue
