@@ -140,7 +140,7 @@ LARGE = {"n": 6000, "d": 4000}
 
 def planned(lam_times_n, targets=1, warm=False, max_memory=None):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((LARGE["n"], LARGE["d"]), density=0.01, format="csr", rng=rng)
+    X = sparse.random_array((LARGE["n"], LARGE["d"]), density=0.02, format="csr", rng=rng)
     norms = np.sqrt(np.asarray(X.power(2).sum(axis=1)).ravel())
     X = sparse.csr_array(sparse.diags_array(1 / norms) @ X)
     Y = rng.standard_normal((LARGE["n"], targets))
@@ -185,3 +185,73 @@ def test_a_point_that_is_moved_drifts():
     duals = DualPoint(np.ones((5, 2)), np.array([0.5, 0.0]))
     move = np.array([[3.0, 0.0], [4.0, 1.0]])
     np.testing.assert_allclose(duals.after(move).drift, [5.5, 1.0])
+
+
+def test_targets_that_are_replaced_keep_their_dual_variables():
+    X, y, _ = texts(n=60, d=20)
+    problem = RidgeProblem(X, np.stack([y, -y], axis=1).astype(float), 1 / y.size)
+    w, alpha = np.zeros((20, 2)), np.ones((60, 2))
+    plain = problem.evaluate(w)
+    made = problem.evaluate(w, DualPoint(alpha, np.array([1.0, 2.0])))
+    where = np.array([True, False])
+    joined = plain.replaced(by=made, where=where)
+    np.testing.assert_array_equal(joined.duals.values[:, 0], alpha[:, 0])
+    np.testing.assert_array_equal(joined.duals.drift, [1.0, np.inf])
+    assert np.isfinite(joined.dual_distance[0]) and np.isinf(joined.dual_distance[1])
+    assert plain.replaced(by=plain, where=where).duals is None
+    assert made.without_duals().duals is None
+
+
+def test_rounding_is_no_reason_to_stop_where_the_dual_knows_more():
+    X, y, _ = texts(n=2000, d=400)
+    solution = solve(
+        sparse.csr_array(X),
+        y + 1e7,
+        1 / y.size,
+        solver=SDCA("uniform"),
+        preconditioner="none",
+        fit_intercept=True,
+        tol=1e-11,
+        random_state=0,
+    )
+    assert solution.status is Status.CONVERGED
+
+
+def test_a_budget_that_ends_makes_no_sketch_where_the_dual_knows_more():
+    X, y, _ = texts(n=2000, d=400)
+    how = {"solver": SDCA("shuffled"), "preconditioner": "none", "max_passes": 5}
+    solution = solve(sparse.csr_array(X), y, 1 / y.size, tol=1e-9, **how)
+    assert solution.status is Status.MAX_PASSES
+    assert not any("sketch" in note for note in solution.plan.notes)
+
+
+def test_rows_that_are_alike_are_given_up():
+    """A direction that all rows have in common makes dual ascent slow, and the plan changes."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((6000, 4000), density=0.02, format="lil", rng=rng)
+    X = 0.3 * X.tocsr()
+    X = sparse.csr_array(
+        X + sparse.csr_array((np.ones(6000), (np.arange(6000), [0] * 6000)), X.shape)
+    )
+    norms = np.sqrt(np.asarray(X.power(2).sum(axis=1)).ravel())
+    X = sparse.csr_array(sparse.diags_array(1 / norms) @ X)
+    y = np.sort(np.sign(rng.standard_normal(6000)))
+    solution = solve(X, y, 0.41 / 6000, random_state=0)
+    assert solution.converged and solution.plan.solver == "cg"
+    assert any("planned anew" in note for note in solution.plan.notes)
+    assert solution.passes < 60
+
+
+def test_small_sparse_problems_do_without():
+    X, y, _ = texts(n=1000, d=400)
+    assert solve(sparse.csr_array(X), y, 1 / y.size).plan.solver != "sdca"
+
+
+def test_several_penalties_are_planned_one_by_one():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((6000, 4000), density=0.01, format="csr", rng=rng)
+    norms = np.sqrt(np.asarray(X.power(2).sum(axis=1)).ravel())
+    X = sparse.csr_array(sparse.diags_array(1 / norms) @ X)
+    y = np.sign(rng.standard_normal(6000))
+    model = Ridge(alpha=[10, 0.01], random_state=0).fit(X, np.stack([y, -y[::-1]], axis=1))
+    assert model.n_iter_.max() < 200

@@ -2,8 +2,8 @@
 
 python benchmarks/ridge/regret.py [SEED ...]
 
-The time of solver="auto" to a certified 1e-6, over that of the best of all our solvers with all
-their preconditioners. Whoever is within half as much again in a first run runs again, in turn with
+The time of solver="auto" to a certified 1e-6, over that of the best of all candidates: the solvers
+with the preconditioners of `sketchridge_candidate.py`. Whoever is within half as much again in a first run runs again, in turn with
 the planner's choice; medians. `rounds.py regret` measures the same by benchopt, in two hours.
 """
 
@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 from datasets.random_problem import COUNT, Dataset
-from solvers.sketchridge_candidate import PAIRS
+from solvers.sketchridge_candidate import PAIRS, arguments
 
 from sketchridge import solve
 
@@ -52,7 +52,7 @@ def regret(seed):
     medians = {pair: statistics.median(times) for pair, times in measured.items()}
     auto = medians.pop(None)
     best = min(medians, key=medians.get, default=None)
-    ratio = auto / medians[best] if best else 1 / CLOSE
+    ratio = auto / medians[best] if best else 1 / CLOSE  # at most
     told = f"{' with '.join(best)} {1e3 * medians[best]:.1f} ms" if best else "none is close"
     n, d = problem["X"].shape
     kind = "dense" if isinstance(problem["X"], np.ndarray) else "sparse"
@@ -67,7 +67,7 @@ def regret(seed):
 
 def method(pair):
     """The arguments of a candidate; none for the planner's choice."""
-    return {} if pair is None else {"solver": pair[0], "preconditioner": pair[1]}
+    return {} if pair is None else arguments(*pair)
 
 
 def first_run(problem, pair, choice):
@@ -84,11 +84,11 @@ def first_run(problem, pair, choice):
     return seconds if solution.converged else np.inf
 
 
-def timed(problem, limit, **arguments):
+def timed(problem, limit, **how):
     """Seconds and the solution."""
     X, y, lam = problem["X"], problem["y"], problem["lam"]
     began = time.perf_counter()
-    solution = solve(X, y, lam, tol=TOL, random_state=0, max_seconds=limit, **arguments)
+    solution = solve(X, y, lam, tol=TOL, random_state=0, max_seconds=limit, **how)
     return time.perf_counter() - began, solution
 
 

@@ -145,4 +145,8 @@ def rounding_floor(problem: Problem, curvature: Curvature | None, evaluation: Ev
         return np.zeros(problem.targets)
     error = problem.rounding(evaluation) / np.sqrt(curvature.smallest)
     floor: Array = 0.5 * curvature.constant * error**2
-    return floor
+    if evaluation.duals is None:
+        return floor
+    drift: Array = np.sqrt(problem.lam) * evaluation.duals.drift
+    dual: Array = 0.5 * (problem.residual_rounding(evaluation) + drift) ** 2
+    return np.minimum(floor, dual)

@@ -75,6 +75,10 @@ FIRST_LIMIT = 1.25
 # Dual coordinate ascent takes sparse data of one target where no row's squared norm, times its
 # weight, is more than so many λ. At 5 conjugate gradients were faster on one of two texts.
 EASY = 2.5
+# Nor where there are more than so many rows a column; and it is given up when it will take about
+# twice what was expected (`FIRST_LIMIT` times this).
+TALL = 4.0
+SLOWER = 1.6
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Choice:
     fallback: Candidate | None = None  # a sure method, for when this one is slower than expected
     seconds_a_pass: float = 0.0  # of this method, as predicted
     probe: Any = None  # the sketch that the plan was made with, for the certificate
-    otherwise: float | None = None  # of a first try: the seconds that a plan would take, at least
+    otherwise: float | None = None  # of what may be planned anew: the seconds that it should take
     tried: bool = False  # whether that was tried before
 
 
@@ -267,7 +271,9 @@ def plan(
     otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
     if not tried and trial <= _first_share(problem) * otherwise:
         large = problem.lam >= UNSCALED * problem.trace
-        return _first_try(problem, costs, otherwise, 0.0 if large else scaling)
+        first = _candidate(problem, CG(), _unsketched(0.0 if large else scaling), np.nan, np.nan)
+        if first.memory <= limit:
+            return _first_try(first, costs, otherwise)
     affordable = 8 * probe.memory(problem) <= limit
     if sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds):
         return _decided(problem, sure, limit)
@@ -285,9 +291,8 @@ def _first_share(problem: RidgeProblem) -> float:
     return FIRST_SHARE if problem.lam < SURELY_ENOUGH * problem.trace else SURE_SHARE
 
 
-def _first_try(problem: RidgeProblem, costs: Costs, otherwise: float, scaling: float) -> Choice:
+def _first_try(method: Candidate, costs: Costs, otherwise: float) -> Choice:
     """CG without a sketch, until its pace says that planning (and what follows) takes less."""
-    method = _candidate(problem, CG(), _unsketched(scaling), np.nan, np.nan)
     return Choice(
         method.solver,
         method.preconditioner,
@@ -390,9 +395,15 @@ def _storages(
 def _easy(
     problem: RidgeProblem, costs: Costs, sure: list[Candidate], tol: float, limit: float
 ) -> Choice | None:
-    """Dual coordinate ascent, where λ makes every row easy: its pace is known beforehand."""
+    """Dual coordinate ascent, where λ makes every row easy; planned anew if it is slower than that.
+
+    Rows that are nearly alike make it slow: where they are many for their columns, or have a
+    direction in common that no intercept takes away.
+    """
+    if problem.targets > 1 or problem.n > TALL * problem.d or not problem.products.own_threads(1):
+        return None
     hardest = float(np.max(problem.weights * problem.squared_norms)) / problem.lam
-    if problem.targets > 1 or hardest > EASY:
+    if hardest > EASY:
         return None
     epochs = shuffled_epochs(hardest, tol)
     method = _candidate(
@@ -401,9 +412,8 @@ def _easy(
         NoPreconditioner(),
         epochs + 2,
         epochs * costs.dual_epoch(),
-        sure=True,
     )
-    if method.memory > limit:
+    if method.memory > limit or (sure and sure[0].seconds < method.seconds):
         return None
     others = _candidate(problem, CG(), Diagonal(), np.nan, np.nan), *sure
     return Choice(
@@ -413,6 +423,7 @@ def _easy(
         f"coordinate ascent, about {method.seconds:.2g} s expected",
         forecasts=tuple(candidate.forecast() for candidate in (method, *others)),
         seconds_a_pass=costs.dual_epoch(),
+        otherwise=SLOWER * method.seconds,
     )
 
 
@@ -522,7 +533,7 @@ def changed(choice: Choice, spent: float, remaining: float) -> Choice | None:
     if choice.otherwise is not None:
         if (spent + remaining) * choice.seconds_a_pass <= FIRST_LIMIT * choice.otherwise:
             return None
-        reason = f"without a sketch it would take {remaining:.0f} passes more: planned anew"
+        reason = f"{choice.solver.name} would need {remaining:.0f} passes more: planned anew"
         return replace(choice, is_open=True, otherwise=None, tried=True, reason=reason)
     other = choice.fallback
     if other is None or remaining * choice.seconds_a_pass <= other.seconds:

@@ -9,7 +9,7 @@ and ȳ, implicitly: X itself is never touched, so sparse data stays sparse.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -41,6 +41,18 @@ class DualPoint:
         return DualPoint(self.values, self.drift + np.linalg.norm(move, axis=0))
 
 
+def _joined(
+    old: DualPoint | None, new: DualPoint | None, where: NDArray[np.bool_]
+) -> DualPoint | None:
+    """Take the targets `where` (t,) from the new one; nothing is known where there is none."""
+    known = new or old
+    if known is None:
+        return None
+    nothing = DualPoint(np.zeros_like(known.values), np.full_like(known.drift, np.inf))
+    old, new = old or nothing, new or nothing
+    return DualPoint(np.where(where, new.values, old.values), np.where(where, new.drift, old.drift))
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """The objective and its gradient at a point, computed afresh from the data."""
@@ -53,6 +65,10 @@ class Evaluation:
     dual_distance: Array | float = np.inf  # (t,) from the residuals to dual variables, if there are
     duals: DualPoint | None = None  # these, for all targets
 
+    def without_duals(self) -> Evaluation:
+        """The same, as if it were not known what the point is made of."""
+        return replace(self, dual_distance=np.inf, duals=None)
+
     def replaced(self, by: Evaluation, where: NDArray[np.bool_]) -> Evaluation:
         """Take the targets `where` (t,) from another evaluation."""
         return Evaluation(
@@ -62,7 +78,7 @@ class Evaluation:
             np.where(where, by.residual_norm, self.residual_norm),
             np.where(where, by.residual_mean, self.residual_mean),
             np.where(where, by.dual_distance, self.dual_distance),
-            by.duals if where.all() else None if where.any() else self.duals,
+            _joined(self.duals, by.duals, where),
         )
 
 

@@ -384,6 +384,8 @@ class Run:
             return False
         if np.all(self._relative(gap) <= self.limits.tol):
             return False
+        if np.all(gap < certified_gap(self.problem, self.curvature, evaluation.without_duals())):
+            return False  # the dual variables tell more
         if self._out_of_budget():
             return True
         dense = isinstance(self.problem.X, np.ndarray)

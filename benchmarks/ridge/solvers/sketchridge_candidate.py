@@ -3,7 +3,7 @@
 from benchmark_utils.certified import CertifiedSolver
 
 from sketchridge.preconditioner import PRECONDITIONERS
-from sketchridge.solvers import SOLVERS
+from sketchridge.solvers import SDCA, SOLVERS
 
 # Exact eigenpairs cost more than what they save; the plain methods are the peers' part.
 SKETCHES = ("nystrom", "lanczos", "embedding", "row_sampling", "diagonal")
@@ -12,11 +12,14 @@ PAIRS = [
     ("direct", "none"),
     *(("cg", sketch) for sketch in ("none", *SKETCHES)),
     *((solver, sketch) for solver in STOCHASTIC for sketch in ("lanczos", "nystrom")),
+    ("sdca", "none"),
 ]
+# Others are at their default parameters.
+SHUFFLED = SDCA(sampling="shuffled")
 
 
 class Solver(CertifiedSolver):
-    """One solver and preconditioner, each at its default parameters."""
+    """One solver and preconditioner."""
 
     name = "sketchridge-candidate"
     sampling_strategy = "tolerance"
@@ -32,6 +35,12 @@ class Solver(CertifiedSolver):
         return nonzeros * small + small**3 / 3 if self.solver == "direct" else 0.0
 
     def method(self):
-        if self.solver == "direct":
-            return {"solver": "direct"}
-        return {"solver": self.solver, "preconditioner": self.preconditioner}
+        return arguments(self.solver, self.preconditioner)
+
+
+def arguments(solver, preconditioner):
+    """How `solve` is told."""
+    return {
+        "solver": SHUFFLED if solver == "sdca" else solver,
+        "preconditioner": preconditioner,
+    }

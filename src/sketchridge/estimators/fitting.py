@@ -68,11 +68,15 @@ def _groups(lams: Array, targets: NDArray[np.intp]) -> Iterator[tuple[float, NDA
 
 
 def _as_before(controls: Controls, solution: Solution) -> Controls:
-    """The next solve is planned as the last one was, and takes over its sketch."""
-    if isinstance(controls.solver, str) and controls.solver == "auto":
-        controls = replace(controls, solver=solution.plan.solver)
+    """The next solve takes the sketch of the last one over, and its solver.
+
+    Where there was none it is planned by itself: what does without one at a large λ may not at a
+    small one.
+    """
     if solution.preconditioner.name == "none":
         return controls
+    if isinstance(controls.solver, str) and controls.solver == "auto":
+        controls = replace(controls, solver=solution.plan.solver)
     return replace(controls, preconditioner=solution.preconditioner, rank="auto")
 
 

@@ -17,6 +17,7 @@ from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_row
 from sketchridge.preconditioner.factor import SketchedRows, SummedRows, sparse_factor
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
+    Targets,
     expected_least,
     probe_vector,
 )
@@ -90,8 +91,8 @@ class RowEmbedding:
         shift: Array = S @ np.ones(self.n)
         return SketchedRows.of(_product(S, problem.X), problem.mean, shift), S @ problem.Y
 
-    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Array]:
-        """AᵀA, A times a vector (d, 1), and Aᵀ times the embedded targets; one pass.
+    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Targets]:
+        """AᵀA, A times a vector (d, 1), and the embedded targets; one pass.
 
         Dense rows are embedded block by block, and not kept.
         """
@@ -110,7 +111,7 @@ class RowEmbedding:
             image[part] = rows.multiply(vector)
             slope += rows.adjoint(targets[part])
             add_gram(rows.matrix, total)
-        return SummedRows(mirrored(total)), image, slope
+        return SummedRows(mirrored(total)), image, Targets(slope, np.sum(targets**2, axis=0))
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
@@ -155,19 +156,16 @@ def _product(S: Any, X: Any) -> Any:
     return total
 
 
-def _rows_and_images(
+def _embedded(
     source: RowEmbedding, problem: RidgeProblem
-) -> tuple[SketchedRows | SummedRows, Array, Array]:
-    """The embedded rows A, or only what is factorised of them, with two products.
-
-    They are A times the vector that knows the data again, and Aᵀ times the embedded targets.
-    """
+) -> tuple[SketchedRows | SummedRows, Array, Targets]:
+    """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
     vector = probe_vector(problem.d)
     dense = isinstance(problem.X, np.ndarray)
     if dense and _is_gathered(problem.X) and source.rows >= problem.d:
         return source.normal(problem, vector)
     rows, targets = source.embed(problem)
-    return rows, rows.multiply(vector), rows.adjoint(targets)
+    return rows, rows.multiply(vector), Targets.of(rows, targets)
 
 
 def check_kind(kind: Any) -> None:
@@ -214,9 +212,9 @@ class Embedding:
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Embed in one pass and factorise."""
         source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
-        rows, probe, slope = _rows_and_images(source, problem)
+        rows, probe, targets = _embedded(source, problem)
         least = expected_least(source.rows, problem.d)
         told = f"{problem.n} rows embedded into {source.rows}"
         return SketchedPreconditioner.of(
-            self.name, problem, rows, probe, slope, source, source.rounding(problem), least, told
+            self.name, problem, rows, probe, targets, source, source.rounding(problem), least, told
         )

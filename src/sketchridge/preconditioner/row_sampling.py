@@ -14,6 +14,7 @@ from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
+    Targets,
     expected_least,
     probe_vector,
 )
@@ -145,7 +146,7 @@ class RowSampling:
             problem,
             rows,
             rows.multiply(probe_vector(problem.d)),
-            rows.adjoint(source.scales[:, None] * problem.Y[source.indices]),
+            Targets.of(rows, source.scales[:, None] * problem.Y[source.indices]),
             source,
             source.rounding(problem),
             least,

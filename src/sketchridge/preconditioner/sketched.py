@@ -19,6 +19,8 @@ from sketchridge.preconditioner.factor import (
 )
 from sketchridge.problem import EPSILON, RidgeProblem
 
+CLEARLY = 0.7
+
 
 class RowSource(Protocol):
     """Where the rows A of a sketch come from: it can make them again from the same data."""
@@ -29,6 +31,34 @@ class RowSource(Protocol):
 
     def image(self, problem: RidgeProblem, vector: Array) -> Array:
         """A times a vector (d, 1), from the problem's data, (s, 1)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """What is left of the targets when the rows become a few: z (s, t)."""
+
+    slope: Array  # (d, t) Aᵀz
+    squares: Array  # (t,) ‖z‖²
+
+    @classmethod
+    def of(cls, rows: SketchedRows, z: Array) -> Targets:
+        """Of all rows, at once."""
+        return cls(rows.adjoint(z), np.sum(z**2, axis=0))
+
+    def start(self, factor: Factor, rows: int) -> Array:
+        """Where the sketched problem has its minimum, (d, t), or 0 where that is no better.
+
+        Of the objective at 0 it leaves a share r, less than the data's own share f = r/(1 − d/s):
+        d/s of the noise is fitted too. The point is off the best by about f·d/(s − d), and 0 by
+        1 − f: it should be clearly less.
+        """
+        point, d = factor.solve(self.slope), self.slope.shape[0]
+        if rows <= d:
+            return np.zeros_like(point)
+        fitted = np.sum(self.slope * point, axis=0)
+        left = 1.0 - np.divide(fitted, self.squares, out=np.zeros_like(fitted), where=fitted > 0)
+        share = left / (1.0 - d / rows)
+        return np.where(share * d / (rows - d) < CLEARLY * (1.0 - share), point, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +74,7 @@ class SketchedPreconditioner:
     fingerprint: bytes
     probe: Array  # (s, 1) A times the vector of `probe_vector`
     told: tuple[str, ...]
-    start: Array  # (d, t) where the sketched problem has its minimum, for the targets it came with
+    start: Array  # (d, t) a good one for the targets that it came with
     raised: tuple[str, ...] = ()
 
     @classmethod
@@ -54,13 +84,13 @@ class SketchedPreconditioner:
         problem: RidgeProblem,
         rows: SketchedRows | SummedRows,
         probe: Array,
-        slope: Array,
+        targets: Targets,
         source: RowSource,
         rounding: float,
         least_curvature: float,
         told: str,
     ) -> SketchedPreconditioner:
-        """Factorise the rows A for the problem's λ; slope is Aᵀ times their targets."""
+        """Factorise the rows A for the problem's λ."""
         factor, raised = factorise(rows, problem.lam)
         return cls(
             name,
@@ -72,7 +102,7 @@ class SketchedPreconditioner:
             problem.fingerprint,
             probe,
             (told,),
-            factor.solve(slope),
+            targets.start(factor, len(probe)),
             raised,
         )
 

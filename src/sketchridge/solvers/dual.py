@@ -151,7 +151,7 @@ def _dual_point(problem: RidgeProblem, duals: list[Duals]) -> DualPoint:
     A number of w that is changed m times, by rounded products of rounded steps, is off by at most
     (m + 4)·ε times the sum of the changes' sizes.
     """
-    length = np.sqrt(problem.raw_squared_norms.max())
+    length = np.sqrt(problem.raw_squared_norms[problem.weights > 0].max())
     if problem.mean is not None:
         length += np.linalg.norm(problem.mean)
     drift = [EPSILON * (dual.steps + 4) * dual.moved * length for dual in duals]

@@ -26,7 +26,9 @@ class SDCA:
     ----------
     sampling
         "importance" draws a row in proportion to ω_i x_iᵀP⁻¹x_i + λa, "uniform" all alike;
-        "shuffled" takes every row once an epoch, which is faster where λ is large.
+        "shuffled" takes every row once an epoch, which is faster where λ is large; without a
+        preconditioner (preconditioner="none") its gap is then reckoned on the way, and certified
+        by the dual.
     """
 
     sampling: Sampling = "importance"
