@@ -3,8 +3,9 @@
 python benchmarks/ridge/regret.py [SEED ...]
 
 The time of solver="auto" to a certified 1e-6, over that of the best of all candidates: the solvers
-with the preconditioners of `sketchridge_candidate.py`. Whoever is within half as much again in a first run runs again, in turn with
-the planner's choice; medians. `rounds.py regret` measures the same by benchopt, in two hours.
+with the preconditioners of `sketchridge_candidate.py`. Whoever is within half as much again in a
+first run runs again, in turn with the planner's choice; medians. `rounds.py regret` measures the
+same by benchopt, in two hours.
 """
 
 import statistics
