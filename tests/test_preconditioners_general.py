@@ -164,8 +164,8 @@ def test_the_start_is_hardly_ever_worse_than_zero(noise, rows):
     start = build(Embedding(rows=rows), problem).start
     gained = 1 - problem.evaluate(start).objective / problem.null_objective
     assert gained.mean() >= 0 and gained.min() >= -0.3
-    taken = start.any(axis=0)
-    assert taken.all() if noise == 10.0 else not taken.any() if noise == 1000.0 else True
+    if noise in (10.0, 1000.0):  # in between it depends on the target
+        assert np.all(start.any(axis=0) == (noise == 10.0))
 
 
 def test_a_solve_starts_there_unless_a_start_is_given():

@@ -528,7 +528,8 @@ class Pace:
 def changed(choice: Choice, spent: float, remaining: float) -> Choice | None:
     """The plan to change to, if the passes that remain would take longer than a sure method.
 
-    A first try must not take longer than a plan, all in all: its pace is the best at the beginning.
+    A first try must not take longer than a plan, nor dual ascent much longer than was expected, all
+    in all: the pace is the best at the beginning.
     """
     if choice.otherwise is not None:
         if (spent + remaining) * choice.seconds_a_pass <= FIRST_LIMIT * choice.otherwise:

@@ -384,7 +384,7 @@ class Run:
             return False
         if np.all(self._relative(gap) <= self.limits.tol):
             return False
-        if np.all(gap < certified_gap(self.problem, self.curvature, evaluation.without_duals())):
+        if evaluation.duals is not None and np.all(gap < self._certify(evaluation.without_duals())):
             return False  # the dual variables tell more
         if self._out_of_budget():
             return True

@@ -14,7 +14,7 @@ PAIRS = [
     *((solver, sketch) for solver in STOCHASTIC for sketch in ("lanczos", "nystrom")),
     ("sdca", "none"),
 ]
-# Others are at their default parameters.
+# Dual ascent as the planner takes it; the others are at their default parameters.
 SHUFFLED = SDCA(sampling="shuffled")
 
 

@@ -19,6 +19,7 @@ from sketchridge.preconditioner.factor import (
 )
 from sketchridge.problem import EPSILON, RidgeProblem
 
+# What the noise is reckoned to cost a start must be at most this share of what it gains.
 CLEARLY = 0.7
 
 
@@ -52,9 +53,10 @@ class Targets:
         d/s of the noise is fitted too. The point is off the best by about f·d/(s − d), and 0 by
         1 − f: it should be clearly less.
         """
-        point, d = factor.solve(self.slope), self.slope.shape[0]
+        d = self.slope.shape[0]
         if rows <= d:
-            return np.zeros_like(point)
+            return np.zeros_like(self.slope)
+        point = factor.solve(self.slope)
         fitted = np.sum(self.slope * point, axis=0)
         left = 1.0 - np.divide(fitted, self.squares, out=np.zeros_like(fitted), where=fitted > 0)
         share = left / (1.0 - d / rows)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Regularization = Literal["exact", "sampled"]
 Order = NDArray[np.int64]  # the components that are drawn, in their order
-# Neighbours that are taken one after another. With 8 an epoch takes a fifth longer on text, with 64
-# it takes half as many epochs more.
+# Neighbours that are taken one after another. With 8 an epoch takes up to a fifth longer on text,
+# and with 64 there are up to a third more of them.
 RUN = 16
 
 

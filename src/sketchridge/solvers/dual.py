@@ -117,9 +117,8 @@ def dual_iterates(
     if start.any():
         event = STARTS_FROM_ZERO
         yield Iterate(start, evaluation=problem.evaluate(start))
-    if steps.preconditioner.rank:
-        yield from _dual_free_iterates(problem, steps, rng, event)
-    yield from _exact_iterates(problem, steps, rng, event)
+    iterates = _dual_free_iterates if steps.preconditioner.rank else _exact_iterates
+    yield from iterates(problem, steps, rng, event)
 
 
 def _exact_iterates(
