@@ -121,6 +121,36 @@ def test_plain_cg_is_tried_first_and_given_up_by_its_pace(monkeypatch, lam, enou
     assert np.array_equal(solution.coef, again.coef)
 
 
+def few_degrees(lam):
+    """Columns that shrink like 1/q²: 1e-8 of the trace leaves about 110 of them, 1e-14 all."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 1200)) * np.arange(1.0, 1201.0) ** -2
+    return make_problem(X, X[:, 0], lam * float((X**2).sum()) / 4000)[0]
+
+
+def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded():
+    for lam, few in [(1e-8, True), (1e-14, False)]:
+        choice = plan(few_degrees(lam), 1e-6, None, np.random.default_rng(0), FAST)
+        spec = choice.preconditioner
+        assert (spec.name == "embedding" and spec.rows < 1200) == few
+        if few:
+            assert choice.fallback is not None
+            again = plan(few_degrees(lam), 1e-6, None, np.random.default_rng(0), FAST)
+            assert again.preconditioner == spec
+
+
+def test_the_degrees_of_freedom_are_counted_once(monkeypatch):
+    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)
+    problem = few_degrees(1e-4)
+    first = plan(problem, 1e-6, None, np.random.default_rng(0), READING_IS_FREE)
+    assert first.otherwise is not None and 8 <= first.dimension <= 20
+    given = {"tried": True, "dimension": 30.0}
+    read = problem.passes
+    choice = plan(problem, 1e-6, None, np.random.default_rng(0), FAST, **given)
+    assert problem.passes == read  # nothing was counted again, nor sketched
+    assert choice.preconditioner.name == "embedding" and choice.preconditioner.rows <= 12 * 30
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_plan_tells_what_was_weighed_and_the_answer_is_right(monkeypatch, sparse):
     pretend(monkeypatch, READING_IS_FREE)

@@ -12,11 +12,11 @@ from sketchridge.preconditioner import base, embedding
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
 from sketchridge.preconditioner.factor import SketchedRows, factorise
-from sketchridge.preconditioner.row_sampling import leverage
+from sketchridge.preconditioner.row_sampling import counted_dimension, leverage
 from sketchridge.problem import RidgeProblem
 from sketchridge.threads import single_threaded_blas
 from tests import literal
-from tests.exact import degrees_of_freedom
+from tests.exact import degrees_of_freedom, rationals, solve_exactly
 from tests.problems import centred, dense_of, make, sparse_rows, with_spectrum
 from tests.test_certificate import FAMILIES, Audit, Case, points, random_rank
 
@@ -147,8 +147,9 @@ def test_sketched_rows_start_where_their_own_problem_has_its_minimum(
     problem = make(X, y, 1e-4, rng.uniform(0.2, 3.0, X.shape[0]), intercept)
     built = build(spec, problem)
     A, z = sketched_parts(built, problem)
-    expected = np.linalg.solve(A.T @ A + 1e-4 * np.eye(problem.d), A.T @ z)
-    if len(A) <= problem.d:  # the noise is fitted with the rest
+    inverse = np.linalg.inv(A.T @ A + 1e-4 * np.eye(problem.d))
+    expected = inverse @ A.T @ z
+    if np.trace(inverse @ A.T @ A) > 0.75 * len(A):  # the noise is fitted with the rest
         expected = np.zeros_like(expected)
     np.testing.assert_allclose(built.start, expected, atol=1e-8 * np.abs(expected).max())
 
@@ -630,6 +631,46 @@ def test_sketched_rows_multiply_as_their_dense_matrix(shape, sparse_rows):
         np.trace(np.linalg.inv((A.T @ A if shape[0] > 4 else A @ A.T) + 0.5 * np.eye(4))),
     )
     assert notes == ()
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-6, 1e-9, 1e-11])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_energy_by_few_rows_is_an_upper_bound_and_a_close_one(mu, seed):
+    """In rational arithmetic: a gradient that lies along the rows, but for a little of it."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((5, 12)) * 10.0 ** rng.uniform(-1, 0, 12)
+    g = A.T @ rng.standard_normal((5, 1)) + 1e-6 * rng.standard_normal((12, 1))
+    exact, right = rationals(A), rationals(g)
+    P = exact.T @ exact
+    P[np.arange(12), np.arange(12)] += rationals(np.array(mu))
+    truth = (right.T @ solve_exactly(P, right))[0, 0]
+    energy = factorise(SketchedRows(A), mu)[0].energy(g)[0]
+    assert truth <= energy
+    if mu >= 1e-9:
+        assert energy <= 1.001 * truth
+
+
+@pytest.mark.parametrize("mu", [1e-8, 1e-5, 1e-2])
+def test_a_large_factor_guesses_its_degrees_of_freedom(mu):
+    A = with_spectrum(np.random.default_rng(0), 300, 400, np.arange(1.0, 301.0) ** -1.5)
+    values = np.linalg.svd(A, compute_uv=False) ** 2
+    cholesky = factorise(SketchedRows(A), mu)[0].cholesky
+    expected = np.sum(values / (values + mu))
+    assert cholesky.effective_dimension == pytest.approx(expected, rel=1e-6)
+    assert cholesky.guessed_dimension == pytest.approx(expected, abs=0.05 * 300)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("lam", [1e-7, 1e-5, 1e-3])
+def test_a_sample_counts_the_degrees_of_freedom_from_above(power, lam):
+    X = with_spectrum(np.random.default_rng(0), 3000, 400, np.arange(1.0, 401.0) ** -power)
+    X *= np.sqrt(len(X))
+    values = np.linalg.eigvalsh(literal.correlation(X))
+    expected = np.sum(values / (values + lam))
+    counted = counted_dimension(make(X, np.zeros(3000), lam), 200, np.random.default_rng(1))
+    assert counted >= 0.9 * expected
+    if expected <= 50:
+        assert counted <= 1.6 * expected + 2
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

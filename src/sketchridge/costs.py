@@ -123,9 +123,12 @@ class Costs:
         applied = 16.0 * self.d * rank * self.targets / self.machine.bandwidth
         return self.a_pass / (2 if narrow else 1) + applied + ITERATION
 
-    def factored_iteration(self, side: int, narrow: bool = False) -> float:
-        """A product with C, and two triangular solves."""
+    def factored_iteration(self, rows: int, narrow: bool = False) -> float:
+        """A product with C, two triangular solves, and two products with rows fewer than d."""
+        side = min(rows, self.d)
         solve = 8.0 * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
+        if rows < self.d:
+            solve += 16.0 * rows * self.d / self.machine.bandwidth
         return self.a_pass / (2 if narrow else 1) + solve + ITERATION
 
     def epoch(self) -> float:
@@ -219,13 +222,13 @@ class SpectrumGuess:
         return float(svrg_epochs(np.array([condition]), n, tol)[0])
 
 
-def embedded_iterations(rows: int, n: int, d: int, tol: float) -> float:
+def embedded_iterations(rows: int, n: int, dimension: float, tol: float) -> float:
     """CG iterations with the Gram matrix of n rows in so many buckets.
 
-    The gap shrinks by d/s each, or more where buckets are few rows each: (d/s)(1 − s/n). The
-    certificate is late by the size of a bucket.
+    The gap shrinks by d/s each, or more where buckets are few rows each: (d/s)(1 − s/n). What
+    counts of d is the effective dimension. The certificate is late by the size of a bucket.
     """
-    shrinks = d / rows * (1.0 - rows / n)
+    shrinks = dimension / rows * (1.0 - rows / n)
     return float(ROWS_MIX * np.log(np.ceil(n / rows) / tol) / -np.log(shrinks) + 2)
 
 

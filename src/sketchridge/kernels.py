@@ -1596,6 +1596,28 @@ def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> 
         _csr_row_product(rows, i, v, product[i])
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def gathered_rows(sums: CSR, rows: Array, start: int, stop: int, product: Array) -> None:
+    """product_i (d,) = Σ_q sums_iq rows_q for a range, four rows at a time."""
+    d = rows.shape[1]
+    for i in range(start, stop):
+        q, last = sums.indptr[i], sums.indptr[i + 1]
+        into = product[i]
+        into[:] = 0.0
+        while q + 4 <= last:
+            k0, s0 = sums.indices[q], sums.data[q]
+            k1, s1 = sums.indices[q + 1], sums.data[q + 1]
+            k2, s2 = sums.indices[q + 2], sums.data[q + 2]
+            k3, s3 = sums.indices[q + 3], sums.data[q + 3]
+            for j in range(d):
+                into[j] += s0 * rows[k0, j] + s1 * rows[k1, j] + s2 * rows[k2, j] + s3 * rows[k3, j]
+            q += 4
+        for single in range(q, last):
+            k, s = sums.indices[single], sums.data[single]
+            for j in range(d):
+                into[j] += s * rows[k, j]
+
+
 @njit(nogil=True, cache=True)
 def csr_adjoint(rows: CSR, r: Array, start: int, stop: int, product: Array) -> None:
     """product (d, k) += Xᵀ r (n, k), for a range of rows."""

@@ -35,6 +35,7 @@ from sketchridge.preconditioner import (
     Rank,
     RowSampling,
     ScaledPreconditioner,
+    counted_dimension,
 )
 from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Forecast
@@ -52,6 +53,12 @@ ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
 # Rows of a sample or an embedding, in units of d; and no more of them than this share of all.
 SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0)
 LARGEST_SAMPLE = 0.6
+# Where λ leaves few degrees of freedom fewer rows do. A sample of so many counts them, where that
+# costs at most this share of a sure method and d is not small. They decide the rows where they are
+# fewer than this share of d; and so few that the planner's sketch holds them are left to it.
+COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
+FEW, HELD = 0.25, 0.5 * PROBE_RANK
+FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 # Columns whose mean squares differ by more than this are scaled before the sketch.
@@ -95,6 +102,7 @@ class Choice:
     probe: Any = None  # the sketch that the plan was made with, for the certificate
     otherwise: float | None = None  # of what may be planned anew: the seconds that it should take
     tried: bool = False  # whether that was tried before
+    dimension: float | None = None  # the effective one, if it was counted for that
 
 
 @dataclass(frozen=True)
@@ -248,12 +256,13 @@ def plan(
     machine: Machine | None = None,
     tried: bool = False,
     warm: bool = False,
+    dimension: float | None = None,
 ) -> Choice:
     """The cheapest candidate that fits; sketches the data where that may pay.
 
     Unless that was tried, CG without a sketch comes first where a few passes of it cost next to
     nothing. A start that is not zero (`warm`) is worth something to most methods, but nothing to
-    dual ones.
+    dual ones. The effective dimension is counted where that may pay, unless it is known.
     """
     costs = Costs.of(problem, machine or this_machine())
     limit = np.inf if max_memory is None else max_memory
@@ -265,23 +274,26 @@ def plan(
             return _decided(problem, sure, limit)
         easy = None if warm else _easy(problem, costs, sure, tol, limit)
         return easy or _for_sparse(problem, costs, sure, limit)
+    if dimension is None:
+        dimension = _dimension(problem, costs, sure, rng)
+    few = _fitting(_embedded_candidates(problem, costs, tol, dimension), limit)
     scaling = _scaling(problem)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
     with_sketch = costs.nystrom(PROBE_RANK, _rows(probe), scaled=scaling > 0) + trial
-    otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
+    known = _in_order([*few, *sure])
+    otherwise = min([with_sketch, *(candidate.seconds for candidate in known)])
     if not tried and trial <= _first_share(problem) * otherwise:
         large = problem.lam >= UNSCALED * problem.trace
         first = _candidate(problem, CG(), _unsketched(0.0 if large else scaling), np.nan, np.nan)
         if first.memory <= limit:
-            return _first_try(first, costs, otherwise)
+            return _first_try(first, costs, otherwise, dimension)
     affordable = 8 * probe.memory(problem) <= limit
-    if sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds):
-        return _decided(problem, sure, limit)
+    if few or (sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds)):
+        return _decided(problem, known, limit)
     sketch = probe.build(problem, rng)
     sketched = _sketched_candidates(problem, costs, tol, sketch, scaling)
     found = [*sure, *_fitting(sketched, limit)]
-    ranked = sorted(found, key=lambda candidate: candidate.seconds)
-    return _decided(problem, ranked, limit, sketch)
+    return _decided(problem, _in_order(found), limit, sketch)
 
 
 def _first_share(problem: RidgeProblem) -> float:
@@ -291,7 +303,7 @@ def _first_share(problem: RidgeProblem) -> float:
     return FIRST_SHARE if problem.lam < SURELY_ENOUGH * problem.trace else SURE_SHARE
 
 
-def _first_try(method: Candidate, costs: Costs, otherwise: float) -> Choice:
+def _first_try(method: Candidate, costs: Costs, otherwise: float, dimension: float) -> Choice:
     """CG without a sketch, until its pace says that planning (and what follows) takes less."""
     return Choice(
         method.solver,
@@ -300,6 +312,7 @@ def _first_try(method: Candidate, costs: Costs, otherwise: float) -> Choice:
         forecasts=(method.forecast(),),
         seconds_a_pass=costs.cg_iteration(0),
         otherwise=otherwise,
+        dimension=dimension,
     )
 
 
@@ -308,7 +321,33 @@ def _unsketched(scaling: float) -> Any:
 
 
 def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
-    return sorted((c for c in candidates if c.memory <= limit), key=lambda c: c.seconds)
+    return _in_order([candidate for candidate in candidates if candidate.memory <= limit])
+
+
+def _in_order(candidates: list[Candidate]) -> list[Candidate]:
+    return sorted(candidates, key=lambda candidate: candidate.seconds)
+
+
+def _dimension(
+    problem: RidgeProblem, costs: Costs, sure: list[Candidate], rng: np.random.Generator
+) -> float:
+    """The effective dimension, or d where counting it would cost too much."""
+    worth = sure and costs.sampled_rows(COUNTED_ROWS) <= COUNTED_SHARE * sure[0].seconds
+    if not worth or min(problem.n, problem.d) < 4 * COUNTED_ROWS:
+        return float(problem.d)
+    return min(counted_dimension(problem, COUNTED_ROWS, rng), float(problem.d))
+
+
+def _embedded_candidates(
+    problem: RidgeProblem, costs: Costs, tol: float, dimension: float
+) -> Iterator[Candidate]:
+    """Embeddings into fewer rows than d, where the effective dimension is small beside it."""
+    if not HELD < dimension <= FEW * problem.d:
+        return
+    for share in FEW_ROWS:
+        rows = int(share * dimension)
+        if rows <= LARGEST_SAMPLE * min(problem.n, problem.d):
+            yield from _embedded(problem, costs, tol, rows, dimension)
 
 
 def _scaling(problem: RidgeProblem) -> float:
@@ -368,16 +407,39 @@ def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterato
             break
         if costs.sparse:
             iterations = sampled_iterations(rows, problem.d, tol)
-            recipe: Any = RowSampling(rows=rows)
-            built = costs.sampled_rows(rows)
+            recipe = RowSampling(rows=rows)
+            yield from _factored(
+                problem, costs, tol, recipe, iterations, costs.sampled_rows(rows), sure=True
+            )
         else:
-            iterations = embedded_iterations(rows, problem.n, problem.d, tol)
-            recipe = Embedding(rows=rows, kind="countsketch")
-            built = costs.embedded_rows(rows)
-        for solver, narrow in _storages(problem, costs, tol, iterations):
-            seconds = built + costs.narrow_copy() * narrow
-            seconds += (iterations + 4) * costs.factored_iteration(problem.d, narrow)
-            yield _candidate(problem, solver, recipe, iterations + 4, seconds, sure=True)
+            yield from _embedded(problem, costs, tol, rows, problem.d)
+
+
+def _embedded(
+    problem: RidgeProblem, costs: Costs, tol: float, rows: int, dimension: float
+) -> Iterator[Candidate]:
+    """CG with an embedding into so many rows; the cost is sure if it does not rest on a count."""
+    iterations = embedded_iterations(rows, problem.n, dimension, tol)
+    recipe = Embedding(rows=rows, kind="countsketch")
+    sure = dimension >= problem.d
+    yield from _factored(problem, costs, tol, recipe, iterations, costs.embedded_rows(rows), sure)
+
+
+def _factored(
+    problem: RidgeProblem,
+    costs: Costs,
+    tol: float,
+    recipe: RowSampling | Embedding,
+    iterations: float,
+    built: float,
+    sure: bool,
+) -> Iterator[Candidate]:
+    """CG with the factor of a few rows, which takes so many seconds to build."""
+    assert isinstance(recipe.rows, int)
+    for solver, narrow in _storages(problem, costs, tol, iterations):
+        seconds = built + costs.narrow_copy() * narrow
+        seconds += (iterations + 4) * costs.factored_iteration(recipe.rows, narrow)
+        yield _candidate(problem, solver, recipe, iterations + 4, seconds, sure)
 
 
 def _storages(

@@ -32,6 +32,7 @@ SMALL_WORK = 300_000
 LARGE_MATRIX = 2_000_000
 SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
 VECTORISED = 16
+SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
 MIRRORED = 64  # rows at a time: a square of so many is in the first cache
 # So many products with single vectors say that more will come, and a vector that the first-level
 # cache holds needs no order.
@@ -308,9 +309,9 @@ def gathered_sums(S: Any, X: NDArray[Any], product: Array) -> Array:
     """
     from sketchridge import kernels
 
-    rows = kernels.CSR(S.data, S.indices, S.indptr)
-    ranges = _ranges(S.shape[0], thread_count())
-    run_all([partial(kernels.csr_multiply, rows, X, a, b, product) for a, b in ranges])
+    sums = kernels.CSR(S.data, S.indices, S.indptr)
+    ranges = _ranges(S.shape[0], SHARES * thread_count())
+    run_shared([partial(kernels.gathered_rows, sums, X, a, b, product) for a, b in ranges])
     return product
 
 

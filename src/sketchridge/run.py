@@ -138,9 +138,14 @@ class Run:
         self.metric = None  # the energies of another plan's iterates were in another norm
         self.guess = None
         if self.choice.is_open:
-            tried = self.choice.tried
             self.choice = plan(
-                self.problem, self.limits.tol, self.max_memory, self.rng, tried=tried, warm=warm
+                self.problem,
+                self.limits.tol,
+                self.max_memory,
+                self.rng,
+                tried=self.choice.tried,
+                warm=warm,
+                dimension=self.choice.dimension,
             )
         given = self.choice.preconditioner
         if not isinstance(given, BuiltPreconditioner):

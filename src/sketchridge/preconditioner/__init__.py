@@ -18,7 +18,7 @@ from sketchridge.preconditioner.low_rank import (
     Nystrom,
     from_spectrum,
 )
-from sketchridge.preconditioner.row_sampling import RowSampling
+from sketchridge.preconditioner.row_sampling import RowSampling, counted_dimension
 from sketchridge.preconditioner.scaled import ScaledPreconditioner
 from sketchridge.preconditioner.sketched import SketchedPreconditioner
 
@@ -50,5 +50,6 @@ __all__ = [
     "Rows",
     "ScaledPreconditioner",
     "SketchedPreconditioner",
+    "counted_dimension",
     "from_spectrum",
 ]

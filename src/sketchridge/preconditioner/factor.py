@@ -16,13 +16,15 @@ import scipy  # its parts load when they are first used
 from sketchridge.certificate import DegreesCounter
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import EPSILON
-from sketchridge.products import add_gram, mirrored
+from sketchridge.products import DenseProducts, add_gram, mirrored
 from sketchridge.threads import blas_threads
 
 # μ below this share of A's size, times the side, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
 # μ below this share of A's size makes a loose certificate, and P's smallest eigenvalue pays.
 NEARLY_NOTHING = 1e-10
+# So many random vectors guess a trace, of a matrix that is larger than this.
+GUESSES, COUNTED_SIDE = 8, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ class SketchedRows:
 
     def multiply(self, V: Array) -> Array:
         """A V, (s, k)."""
+        if isinstance(self.matrix, np.ndarray):
+            return DenseProducts(self.matrix).multiply(V)
         product: Array = self.matrix @ V
         if self.centring is None:
             return product
@@ -68,6 +72,8 @@ class SketchedRows:
 
     def adjoint(self, R: Array) -> Array:
         """Aᵀ R, (d, k)."""
+        if isinstance(self.matrix, np.ndarray):
+            return DenseProducts(self.matrix).adjoint(R)
         product: Array = self.matrix.T @ R
         if self.centring is None:
             return product
@@ -179,6 +185,20 @@ class ShiftedCholesky:
             inverse, _ = scipy.linalg.lapack.dtrtri(self.array, lower=1)
         return float(sum(np.sum(inverse[j:, j] ** 2) for j in range(self.side)))
 
+    @property
+    def effective_dimension(self) -> float:
+        """tr M(M + μI)⁻¹, up to rounding."""
+        return max(0.0, self.side - self.mu * self.inverse_trace)
+
+    @property
+    def guessed_dimension(self) -> float:
+        """The same to a few per cent of the side, by random vectors (Hutchinson) if it is large."""
+        if self.side <= COUNTED_SIDE:
+            return self.effective_dimension
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
+        left = self.mu * float(np.sum(self.half(signs) ** 2)) / GUESSES
+        return min(max(0.0, self.side - left), float(self.side))
+
 
 class Factor(Protocol):
     """P = AᵀA + μI."""
@@ -269,14 +289,19 @@ class DualFactor:
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t), from above.
 
-        It is a difference, (‖g‖² − ‖L⁻¹A g‖²) / μ: what rounding could hide is added.
+        For any V, with what it leaves, R = G − PV, it is gᵀv + vᵀr + rᵀP⁻¹r, and P ⪰ μI; what
+        the rounding of R could hide is added. As the difference ‖g‖² − ‖L⁻¹Ag‖², over μ, it would
+        drown in rounding.
         """
-        mu, squares = self.cholesky.mu, np.sum(G**2, axis=0)
-        image = self.cholesky.half(self.rows.multiply(G))
-        size = 1.0 + self.cholesky.size / mu
-        hidden = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON * size * squares
-        energy: Array = np.minimum(squares, squares - np.sum(image**2, axis=0) + hidden) / mu
-        return np.maximum(energy, 0.0)
+        mu, V = self.cholesky.mu, self.solve(G)
+        R = G - self.rows.adjoint(self.rows.multiply(V)) - mu * V
+        terms = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON
+        length, squares = np.linalg.norm(V, axis=0), np.sum(G**2, axis=0)
+        hidden = terms * ((self.cholesky.size + mu) * length + np.sqrt(squares))
+        left = np.linalg.norm(R, axis=0) + hidden
+        energy: Array = np.sum(V * (G + R), axis=0) + length * hidden + left**2 / mu
+        most: Array = squares / mu
+        return np.minimum(energy, most)
 
 
 def factorise(rows: SketchedRows | SummedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
@@ -350,7 +375,7 @@ class FactorCounter:
     def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): that of AᵀA/excess at least; the rest evenly on all directions."""
         mu, goal = self.cholesky.mu, self.excess * self.lam
-        covered = max(0.0, self.cholesky.side - mu * self.cholesky.inverse_trace)
+        covered = self.cholesky.effective_dimension
         rest = max(0.0, trace[1] - float(self.cholesky.diagonal.sum()) / self.excess)
         most = covered * max(1.0, mu / goal) + rest * rank / (rest + rank * self.lam)
         evenly = rank * trace[1] / (trace[1] + rank * self.lam)

@@ -10,7 +10,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows, uniform_rows
-from sketchridge.preconditioner.factor import SketchedRows, sparse_factor
+from sketchridge.preconditioner.factor import SketchedRows, factorise, sparse_factor
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
@@ -167,3 +167,16 @@ def leverage(problem: RidgeProblem, rng: np.random.Generator) -> Array:
     mixed: Array = (1 - UNIFORM_SHARE) * scores / total + UNIFORM_SHARE * present
     mixed /= mixed.sum()
     return mixed
+
+
+def counted_dimension(problem: RidgeProblem, rows: int, rng: np.random.Generator) -> float:
+    """About tr C(C + λI)⁻¹, from above, by so many random rows; they are read.
+
+    In a sample λ does as much as λ/(1 − k/s) in the data, where k of the s degrees of freedom are
+    used; and a larger λ leaves fewer of them, but not by more than its ratio.
+    """
+    sample = RowSample.uniform(problem, rows, rng)
+    share = float(problem.weights[sample.indices].sum())
+    factor, raised = factorise(sample.rows(problem), share * problem.lam)
+    used = factor.cholesky.effective_dimension
+    return np.inf if raised or used >= rows else used / (1.0 - used / rows)

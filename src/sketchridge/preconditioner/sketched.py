@@ -21,6 +21,8 @@ from sketchridge.problem import EPSILON, RidgeProblem
 
 # What the noise is reckoned to cost a start must be at most this share of what it gains.
 CLEARLY = 0.7
+# A few rows with more degrees of freedom than this share of them fit whatever the targets are.
+FITTED = 0.75
 
 
 class RowSource(Protocol):
@@ -49,18 +51,18 @@ class Targets:
     def start(self, factor: Factor, rows: int) -> Array:
         """Where the sketched problem has its minimum, (d, t), or 0 where that is no better.
 
-        Of the objective at 0 it leaves a share r, less than the data's own share f = r/(1 − d/s):
-        d/s of the noise is fitted too. The point is off the best by about f·d/(s − d), and 0 by
-        1 − f: it should be clearly less.
+        Of the objective at 0 it leaves a share r, less than the data's own share f = r/(1 − k/s):
+        k/s of the noise is fitted too, by as many degrees of freedom as λ leaves. The point is off
+        the best by about f·k/(s − k), and 0 by 1 − f: it should be clearly less.
         """
-        d = self.slope.shape[0]
-        if rows <= d:
+        used = factor.cholesky.guessed_dimension
+        if used > FITTED * rows:
             return np.zeros_like(self.slope)
         point = factor.solve(self.slope)
         fitted = np.sum(self.slope * point, axis=0)
         left = 1.0 - np.divide(fitted, self.squares, out=np.zeros_like(fitted), where=fitted > 0)
-        share = left / (1.0 - d / rows)
-        return np.where(share * d / (rows - d) < CLEARLY * (1.0 - share), point, 0.0)
+        share = left / (1.0 - used / rows)
+        return np.where(share * used / (rows - used) < CLEARLY * (1.0 - share), point, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
