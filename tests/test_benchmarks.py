@@ -70,6 +70,12 @@ def test_the_sweep_keeps_to_its_time():
     assert sum(trial.seconds for trial in trials) <= 100.0
 
 
+def test_the_sweep_narrows_a_coarse_level_with_the_little_time_that_the_fine_one_left():
+    trials = sweep(lambda effort: 0.9**effort, limit=340.0)  # 1 to 128 take 255 s, 256 is too long
+    assert not any(trial.suboptimality <= 1e-6 for trial in trials)
+    assert min(trial.effort for trial in trials if trial.suboptimality <= 1e-2) <= 1.1 * 44
+
+
 def test_a_long_preparation_does_not_stop_the_sweep_early():
     trials, spent = [], 0.0
     while (effort := next_effort(trials, [1e-6], 60.0 - spent)) is not None:

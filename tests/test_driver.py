@@ -838,7 +838,7 @@ def test_a_gradient_that_has_drifted_is_replaced(monkeypatch):
         while True:
             iterate = inner.send(fresh)
             if iterate.gradient is not None:
-                iterate = replace(iterate, coef=iterate.coef + drift)
+                iterate = replace(iterate, coef=iterate.coef + drift, known=None)
             fresh = yield iterate
             if fresh is not None:
                 sent.append(fresh)

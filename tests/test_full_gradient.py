@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from sketchridge import (
     AGD,
@@ -22,6 +23,7 @@ from sketchridge import (
 )
 from sketchridge.preconditioner import PRECONDITIONERS, RowEmbedding
 from tests import literal
+from tests.exact import rationals
 from tests.problems import decaying, dense_of, make, sparse_rows, with_spectrum
 from tests.test_solvers import Truth
 
@@ -172,6 +174,63 @@ def test_cgs_targets_do_not_see_each_other_and_a_solved_one_stays():
     best = np.linalg.solve(X.T @ X / 60 + 1e-3 * np.eye(10), X.T @ Y / 60)
     np.testing.assert_allclose(together[2].coef[:, :2], best[:, :2], atol=1e-12)
     np.testing.assert_allclose(together[9].coef[:, :2], best[:, :2], atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("offset", [0.0, 1e3])
+@pytest.mark.parametrize("lam", [1e-12, 1e-4])
+def test_what_is_known_of_cgs_points_without_a_pass_is_certain(kind, intercept, offset, lam):
+    """In rational arithmetic: the gradient is off by less than is said, and the objective by what
+    that makes on the way.
+    """
+    rng = np.random.default_rng(0)
+    X = with_spectrum(rng, 30, 6, 10.0 ** -np.arange(6.0)) + offset * (kind == "dense")
+    y = rng.standard_normal(30) + 1.0
+    X = X if kind == "dense" else sparse.csr_array(X * (np.abs(X) > 0.05 * np.abs(X).max(axis=0)))
+    weights = rng.uniform(0.5, 2.0, 30)
+    problem = make(X, y, lam, weights, intercept)
+    preconditioner = Diagonal().build(problem, rng)
+    rows, share = rationals(dense_of(X)), rationals(problem.weights / problem.weights.sum())
+    share = share / share.sum()
+    target = rationals(y)
+    if intercept:
+        rows, target = rows - share @ rows, target - share @ target
+    start = np.full((6, 1), 0.0 if offset else 1.0)
+    points = itertools.islice(CG().iterates(problem, preconditioner, start, rng), 1, 25)
+    for iterate in points:
+        known = iterate.known()
+        assert known is not None and np.array_equal(known.coef, iterate.coef)
+        coef = rationals(known.coef[:, 0])
+        residual = rows @ coef - target
+        exact = (share * residual) @ rows + rationals(np.array(lam)) * coef
+        off = np.linalg.norm((rationals(known.gradient[:, 0]) - exact).astype(float))
+        assert off <= problem.rounding(known)[0]
+        objective = float((share @ residual**2 + rationals(np.array(lam)) * coef @ coef) / 2)
+        moved = np.linalg.norm(known.coef - start)  # the slope on the way was off by as much
+        allowed = 1e-13 * objective + problem.rounding(known)[0] * moved
+        assert abs(known.objective[0] - objective) <= min(allowed, 1e-8 * objective)
+
+
+def test_cg_needs_no_last_pass_where_what_it_knows_certifies():
+    X, y = data("dense", "tall")
+    lam = penalty(X)
+    solution = solve(X, y, lam, "cg", "none", tol=1e-6, random_state=0)
+    Truth(X, y, lam).check(solution, 1e-6)
+    assert solution.history[-1].certified
+    narrow = solve(X, y, lam, CG(storage="float32"), "none", tol=1e-6, random_state=0)
+    assert narrow.passes == solution.passes + 1  # float32 products say nothing for certain
+
+
+def test_cg_makes_a_last_pass_where_nearly_everything_is_explained():
+    """The objective is then a small difference of large numbers."""
+    X, y = data("dense", "tall")
+    for targets, start in [(X @ np.ones(20), 0.0), (y, 1e3)]:
+        problem = make(X, targets, 1e-9)
+        identity = NoPreconditioner().build(problem, np.random.default_rng(0))
+        points = CG().iterates(problem, identity, np.full((20, 1), start), np.random.default_rng(0))
+        known = [iterate.known() for iterate in itertools.islice(points, 1, 40)]
+        assert known[0] is not None and known[-1] is None
 
 
 def test_cg_starts_again_from_a_fresh_evaluation():

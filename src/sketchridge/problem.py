@@ -27,6 +27,9 @@ from sketchridge.products import (
 
 Array = NDArray[np.float64]
 EPSILON = float(np.finfo(np.float64).eps)
+# Below this share of where it began, an objective that is kept by subtracting has less than twelve
+# digits.
+TINY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Evaluation:
     residual_mean: Array  # (t,) Σ ω_i r_i, what rounding left of the intercept's gradient
     dual_distance: Array | float = np.inf  # (t,) from the residuals to dual variables, if there are
     duals: DualPoint | None = None  # these, for all targets
+    drift: Array | float = 0.0  # (t,) of a gradient that is not fresh: how far it may be off
 
     def without_duals(self) -> Evaluation:
         """The same, as if it were not known what the point is made of."""
@@ -79,6 +83,7 @@ class Evaluation:
             np.where(where, by.residual_mean, self.residual_mean),
             np.where(where, by.dual_distance, self.dual_distance),
             _joined(self.duals, by.duals, where),
+            np.where(where, by.drift, self.drift),
         )
 
 
@@ -468,6 +473,39 @@ class RidgeProblem:
         bound: Array = 4 * EPSILON * self.rounding_factor * size
         return bound
 
+    def running(
+        self,
+        start: Evaluation,
+        coef: Array,
+        gradient: Array,
+        objective: Array,
+        travelled: Array,
+        products: int,
+    ) -> Evaluation | None:
+        """What is known of a point (d, t) by adding up what changed since the start; no pass.
+
+        It got there by so many products with C of moves whose lengths add up to `travelled`
+        (t,). Each product is off by what an evaluation is, in proportion to the move, and every
+        addition by the unit roundoff of what it adds to. None where the data is not at hand, or
+        F is so small that differences say little of it.
+        """
+        largest = np.maximum(start.objective, self.null_objective)
+        if self.summed_trace is not None or np.any(objective < TINY * largest):
+            return None
+        met, unit = self.trace_bounds[1], 4 * EPSILON * self.rounding_factor
+        length = np.linalg.norm(start.coef, axis=0) + travelled
+        sums = (met + self.lam) * length + np.linalg.norm(start.gradient, axis=0)
+        drift = unit * (5 * np.sqrt(met * self.raw_trace) + self.lam) * travelled
+        squares = 2 * objective - self.lam * np.sum(coef**2, axis=0)
+        return Evaluation(
+            coef=coef,
+            objective=objective,
+            gradient=gradient,
+            residual_norm=np.sqrt(np.maximum(squares, 0.0)),
+            residual_mean=np.zeros(objective.shape),
+            drift=self.rounding(start) + drift + 16 * EPSILON * products * sums,
+        )
+
     def rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the gradient's rounding error, in the Euclidean norm, (t,).
 
@@ -484,7 +522,7 @@ class RidgeProblem:
         if self.fit_intercept or stand_in:
             size = np.sqrt(2 * self.null_objective) if stand_in else evaluation.residual_norm
             bound += 3 * unit * np.sqrt(self.raw_trace) * size
-        return bound
+        return bound + evaluation.drift
 
 
 def _normalised(sample_weight: Array | None, n: int) -> Array:

@@ -272,11 +272,18 @@ class Run:
         # Below a tenth of what rounding adds there is nothing more to gain.
         done = (estimate <= goal) | (size < 0.1 * self.shortfall)
         if np.all(done) or self.idle_looks >= STAGNATION_PATIENCE:
-            return self.problem.evaluate(iterate.point())
+            return self._settled(iterate)
         self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
         return None
+
+    def _settled(self, iterate: Iterate) -> Evaluation:
+        """An evaluation of the point: without a pass if that certifies it, else a fresh one."""
+        known = None if iterate.known is None else iterate.known()
+        if known is not None and np.all(self._relative(self._certify(known)) <= self.limits.tol):
+            return known
+        return self.problem.evaluate(iterate.point())
 
     def _look_at_estimate(self, iterate: Iterate, estimate: Array) -> None:
         """Evaluate a point whose gap the solver reckons, if that promises success."""

@@ -76,9 +76,12 @@ def _narrowed(ordered: Sequence[Trial], level: float) -> int | None:
 
 
 def _predicted_seconds(ordered: Sequence[Trial], effort: int) -> float:
-    """The largest trial's, and for a larger effort what the line through the last two says."""
+    """As long as the next larger effort took, or what the line through the last two says."""
+    larger = [trial.seconds for trial in ordered if trial.effort >= effort]
+    if larger:
+        return larger[0]
     last = ordered[-1]
-    if effort <= last.effort or len(ordered) == 1:
+    if len(ordered) == 1:
         return last.seconds
     before = ordered[-2]
     slope = (last.seconds - before.seconds) / (last.effort - before.effort)

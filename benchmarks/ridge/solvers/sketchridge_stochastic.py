@@ -19,10 +19,11 @@ class Solver(RidgeSolver):
     requirements = ["pip::sketchridge"]
     parameters = {
         "solver, rank": [
+            ("svrg", 2),
             ("svrg", 10),
             ("svrg", 100),
             ("svrg", 200),
-            ("accelerated_svrg", 10),
+            ("accelerated_svrg", 2),
             ("accelerated_svrg", 100),
         ]
     }

@@ -5,7 +5,7 @@ A solver computes. It never prints, stops, validates or reads the clock: the dri
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -56,6 +56,7 @@ class Iterate:
     lower: Lower | None = None  # a point with a smaller objective, if a larger gradient
     estimate: Array | None = None  # (t,) of its gap, where there is no running gradient
     duals: DualPoint | None = None  # what it is made of, if that is known
+    known: Callable[[], Evaluation | None] | None = None  # what is certain of it without a pass
 
     def point(self) -> Array:
         """The coefficients (d, t)."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -105,6 +107,7 @@ def _expanded(smaller: WithoutRareColumns, preconditioner: Any, start: Array) ->
             objective=smaller.objective(iterate.objective),
             lower=Lower(iterate.lower.coef, smaller.objective(iterate.lower.objective)),
             expansion=smaller,
+            known=None,
         )
         sent = None if fresh is None else smaller.smaller.evaluate(smaller.restricted(fresh.coef))
 
@@ -127,11 +130,13 @@ def _iterates_from(
     steepest = preconditioner.apply(gradient)
     energy = vectors.products(gradient, steepest)
     smoothed = Smoothed(fresh.coef, fresh.gradient, objective, energy)
-    while True:
+    travelled = np.zeros(problem.targets)
+    for products in count(1):
         vectors.turn(direction, energy / previous, steepest)
         image = stored.gram(direction)
         problem.passes += stored is not problem
         step = vectors.step(direction, image, problem.lam, energy, W, gradient)
+        travelled = travelled + np.abs(step) * np.linalg.norm(direction, axis=0)
         objective = objective - 0.5 * step * energy
         previous = np.where(energy > 0, energy, 1.0)
         steepest = preconditioner.apply(gradient)
@@ -143,9 +148,13 @@ def _iterates_from(
             objective=smoothed.objective,
             energy=smoothed.energy,
             lower=Lower(W, objective),
+            known=partial(smoothed.known, problem, fresh, travelled, products)
+            if stored is problem
+            else None,
         )
         if sent is not None:
             return sent
+    raise AssertionError("there is always another iteration")
 
 
 class Vectors:
@@ -239,6 +248,12 @@ class Smoothed:
     gradient: Array  # (d, t)
     objective: Array  # (t,)
     energy: Array  # (t,) gᵀP⁻¹g
+
+    def known(
+        self, problem: RidgeProblem, start: Evaluation, travelled: Array, products: int
+    ) -> Evaluation | None:
+        """What is certain of the point without a pass."""
+        return problem.running(start, self.coef, self.gradient, self.objective, travelled, products)
 
     def joined_by(self, new: Smoothed, vectors: Vectors) -> Smoothed:
         """The average with one point more."""
