@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import Diagonal, Ridge, RidgeClassifier
+from sketchridge import Diagonal, Nystrom, Ridge, RidgeClassifier
 from tests.exact import ExactRidge
 
 SHAPES = {"tall": (50, 12), "wide": (15, 40)}
@@ -165,7 +165,12 @@ def test_sparse_data_is_neither_copied_nor_made_dense(free, monkeypatch):
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    "options", [{"solver": "svrg"}, {"solver": "cg", "preconditioner": Diagonal()}]
+    "options",
+    [
+        {"solver": "svrg"},
+        {"solver": "cg", "preconditioner": Diagonal()},
+        {"solver": "cg", "preconditioner": Nystrom(rank=4, rows=20)},
+    ],
 )
 def test_what_reads_rows_gets_a_scaled_copy_and_says_so(storage, dtype, options):
     rng = np.random.default_rng(0)

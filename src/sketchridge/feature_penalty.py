@@ -278,7 +278,7 @@ class CopiedColumns(FeaturePenaltyProblem):
             raise ValueError(
                 f"feature_penalty has {free.size} zero(s), and a solver or preconditioner that "
                 "reads the rows of X cannot project unpenalised columns out: use solver='cg' with "
-                "'nystrom' or 'lanczos', or solver='direct'"
+                "'nystrom' (of all rows) or 'lanczos', or solver='direct'"
             )
         scaled = _scaled_copy(X, factors)
         super().__init__(scaled, Y, lam, sample_weight, fit_intercept)

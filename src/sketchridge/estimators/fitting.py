@@ -134,5 +134,7 @@ def _with_products(
     controls = replace(controls, solver=solver, preconditioner=preconditioner)
     choice = choose(problem, solver, preconditioner, controls.rank)
     made = isinstance(choice.preconditioner, BuiltPreconditioner)
-    by_products = choice.solver.name in BY_PRODUCTS and (made or choice.preconditioner.low_rank)
+    whole = getattr(choice.preconditioner, "rows", "all") == "all"  # a sample reads single rows
+    sketched = choice.preconditioner.low_rank and whole
+    by_products = choice.solver.name in BY_PRODUCTS and (made or sketched)
     return problem if by_products else problem.with_rows(), controls
