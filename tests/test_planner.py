@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge import machine, planner, solve
+from sketchridge import NoPreconditioner, machine, planner, solve
 from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
 from sketchridge.planner import Pace, plan
+from sketchridge.run import Run
 from tests.problems import with_spectrum
 
 FAST = Machine(2e10, 5e10, 1e11, 3e10, 1e9)
@@ -149,6 +150,39 @@ def test_the_degrees_of_freedom_are_counted_once(monkeypatch):
     choice = plan(problem, 1e-6, None, np.random.default_rng(0), FAST, **given)
     assert problem.passes == read  # nothing was counted again, nor sketched
     assert choice.preconditioner.name == "embedding" and choice.preconditioner.rows <= 12 * 30
+
+
+def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
+    problem = few_degrees(1e-8)
+    costs = Costs.of(problem, FAST)
+    sure = [planner._candidate(problem, planner.Direct(), NoPreconditioner(), 4, 1.0, sure=True)]
+    counted = {
+        limit: planner._dimension(problem, costs, sure, limit, np.random.default_rng(0))
+        for limit in (1e6, np.inf)
+    }
+    assert counted[1e6] == problem.d and counted[np.inf] < 300
+
+
+def test_what_can_certify_no_more_gives_way_to_the_sure_method(monkeypatch):
+    """Rounding hides more or less of the gap, as the preconditioner is."""
+    pretend(monkeypatch, FAST)
+    first = []
+    truly_stuck = Run._is_stuck
+
+    def stuck(self, before, evaluation, advances):
+        if not first and self.choice.fallback is not None:
+            first.append(self.choice.preconditioner)
+            return True
+        return truly_stuck(self, before, evaluation, advances)
+
+    monkeypatch.setattr(Run, "_is_stuck", stuck)
+    problem = few_degrees(1e-8)
+    y = problem.Y[:, 0] + np.random.default_rng(1).standard_normal(4000)
+    solution = solve(problem.X, y, problem.lam, random_state=0)
+    assert solution.converged and first[0].name == "embedding"
+    assert any(
+        "can certify no more, so the plan changed to" in note for note in solution.plan.notes
+    )
 
 
 @pytest.mark.parametrize("sparse", [False, True])

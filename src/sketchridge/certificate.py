@@ -1,8 +1,9 @@
-"""The certificate: a proved upper bound of F(w) − F* from a fresh gradient.
+"""The certificate: a proved upper bound of F(w) − F* from a gradient.
 
 F is quadratic, so F(w) − F* = ½ gᵀH⁻¹g with g = ∇F(w), H = C + λI. Whenever P ⪯ c·H is known,
 it is at most (c/2) gᵀP⁻¹g. A `Curvature` is such a P with its c. Rounding breaks the plain
-formula near the optimum, so the gradient's rounding error is added in the P⁻¹ norm.
+formula near the optimum, so the gradient's rounding error (and its drift, where it is not fresh) is
+added in the P⁻¹ norm.
 
 Where a point is made of dual variables, w = Σ ω_i α_i x_i / λ, the dual objective is a lower bound
 of F*, and F(w) is above it by ½ Σ ω_i (y_i − x_iᵀw − α_i)²: the smaller of the two is taken.
@@ -119,7 +120,7 @@ class SketchCurvature:
 
 
 def certified_gap(problem: Problem, curvature: Metric | None, evaluation: Evaluation) -> Array:
-    """An upper bound of F(w) − F*, (t,); the evaluation must be fresh.
+    """An upper bound of F(w) − F*, (t,).
 
     F(w) itself is one, for F* ≥ 0: the only one where no curvature is known (λ = 0).
     """

@@ -275,7 +275,7 @@ def plan(
         easy = None if warm else _easy(problem, costs, sure, tol, limit)
         return easy or _for_sparse(problem, costs, sure, limit)
     if dimension is None:
-        dimension = _dimension(problem, costs, sure, rng)
+        dimension = _dimension(problem, costs, sure, limit, rng)
     few = _fitting(_embedded_candidates(problem, costs, tol, dimension), limit)
     scaling = _scaling(problem)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
@@ -288,6 +288,7 @@ def plan(
         if first.memory <= limit:
             return _first_try(first, costs, otherwise, dimension)
     affordable = 8 * probe.memory(problem) <= limit
+    # Few rows are as good as any sketch, where they serve: none is made to compare.
     if few or (sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds)):
         return _decided(problem, known, limit)
     sketch = probe.build(problem, rng)
@@ -329,11 +330,16 @@ def _in_order(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _dimension(
-    problem: RidgeProblem, costs: Costs, sure: list[Candidate], rng: np.random.Generator
+    problem: RidgeProblem,
+    costs: Costs,
+    sure: list[Candidate],
+    limit: float,
+    rng: np.random.Generator,
 ) -> float:
     """The effective dimension, or d where counting it would cost too much."""
     worth = sure and costs.sampled_rows(COUNTED_ROWS) <= COUNTED_SHARE * sure[0].seconds
-    if not worth or min(problem.n, problem.d) < 4 * COUNTED_ROWS:
+    fits = 8 * RowSampling(rows=min(COUNTED_ROWS, problem.n)).memory(problem) <= limit
+    if not worth or not fits or min(problem.n, problem.d) < 4 * COUNTED_ROWS:
         return float(problem.d)
     return min(counted_dimension(problem, COUNTED_ROWS, rng), float(problem.d))
 
@@ -601,9 +607,16 @@ def changed(choice: Choice, spent: float, remaining: float) -> Choice | None:
     other = choice.fallback
     if other is None or remaining * choice.seconds_a_pass <= other.seconds:
         return None
+    return fallen_back(choice, f"would need {remaining:.0f} passes more")
+
+
+def fallen_back(choice: Choice, why: str) -> Choice:
+    """The choice's sure method instead, with the reason."""
+    other = choice.fallback
+    assert other is not None
     reason = (
-        f"{choice.solver.name} with {choice.preconditioner.name} would need {remaining:.0f} passes "
-        f"more, so the plan changed to {other.label}, {other.seconds:.2g} s expected"
+        f"{choice.solver.name} with {choice.preconditioner.name} {why}, so the plan changed to "
+        f"{other.label}, {other.seconds:.2g} s expected"
     )
     return replace(
         choice,

@@ -58,7 +58,7 @@ def _joined(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The objective and its gradient at a point, computed afresh from the data."""
+    """The objective and its gradient at a point: from the data, or added up on the way there."""
 
     coef: Array  # (d, t)
     objective: Array  # (t,) F(w)
@@ -502,7 +502,7 @@ class RidgeProblem:
             objective=objective,
             gradient=gradient,
             residual_norm=np.sqrt(np.maximum(squares, 0.0)),
-            residual_mean=np.zeros(objective.shape),
+            residual_mean=np.zeros(objective.shape),  # but for what `residual_rounding` allows for
             drift=self.rounding(start) + drift + 16 * EPSILON * products * sums,
         )
 

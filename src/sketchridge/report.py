@@ -127,9 +127,8 @@ def certificate_in_words(model: Model) -> str:
     worst = float(np.max(model.relative_gap))
     which = "every target's objective" if model.coef.ndim == 2 else "the objective"
     return (
-        f"It is proved, from a fresh gradient and with rounding allowed for, that {which} is at "
-        f"most {worst:.2g} of F(0), the objective of fitting nothing, above the smallest that any "
-        "coefficients can reach."
+        f"It is proved, with rounding allowed for, that {which} is at most {worst:.2g} of F(0), "
+        "the objective of fitting nothing, above the smallest that any coefficients can reach."
     )
 
 

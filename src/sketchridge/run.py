@@ -18,7 +18,7 @@ from sketchridge.certificate import (
     rounding_floor,
 )
 from sketchridge.checkpoint import Checkpoint
-from sketchridge.planner import Choice, Pace, changed, plan
+from sketchridge.planner import Choice, Pace, changed, fallen_back, plan
 from sketchridge.preconditioner import (
     BuiltPreconditioner,
     FactorCurvature,
@@ -123,6 +123,7 @@ class Run:
                 self.choice, self.next_choice = self.next_choice, None
                 self.pace, self.looks, self.gap_per_energy = Pace(), 0, np.inf
                 self.lowest_estimate, self.idle_looks, self.shortfall = np.inf, 0, 0.0
+                self.stalled = 0
                 self.notes.append(self.choice.reason)
                 start = self._where()
 
@@ -250,7 +251,7 @@ class Run:
         return drifted
 
     def _look_at_running(self, iterate: Iterate) -> Evaluation | None:
-        """Look at a running gradient, if it is time; evaluate afresh if it promises success."""
+        """Look at a running gradient, if it is time; what is certain, if it promises success."""
         assert iterate.objective is not None and iterate.energy is not None
         self.looks += 1
         goal = self.limits.tol * self.problem.null_objective
@@ -310,7 +311,7 @@ class Run:
             self.idle_looks += 1
 
     def _judge(self, evaluation: Evaluation, event: str | None, advances: bool = False) -> None:
-        """Certify a fresh evaluation, keep the best, and decide whether to stop."""
+        """Certify an evaluation, keep the best, and decide whether to stop."""
         self.latest = None
         if self._has_diverged(evaluation, advances):
             # A direct solve takes no steps: what grows when it is refined is rounding.
@@ -325,6 +326,9 @@ class Run:
         before = self.best
         self._keep(evaluation, gap)
         self.status = self._verdict(before, evaluation, advances)
+        if self.status is Status.STAGNATED and self.choice.fallback is not None:
+            # How much rounding may hide depends on P: another one may certify more.
+            self.status, self.next_choice = None, fallen_back(self.choice, "can certify no more")
         self._reconsider(gap)
         self._record(evaluation.objective, gap, True, event)
         self._save()
@@ -333,7 +337,7 @@ class Run:
         """Change the plan if the solver is slower than a method whose cost is sure."""
         worst = float(np.max(self._relative(gap)))
         left = self.pace.remaining(self.problem.passes, worst, self.limits.tol)
-        if self.status is None:
+        if self.status is None and self.next_choice is None:
             self.next_choice = changed(self.choice, self.problem.passes, left)
 
     def _verdict(

@@ -53,7 +53,7 @@ class Record:
     objective: float  # mean over the targets
     gap: float  # the largest over the targets, absolute
     relative_gap: float  # the largest over the targets
-    certified: bool  # from a fresh gradient; else from the solver's running one, or its estimates
+    certified: bool  # with all rounding; else by the solver's running gradient, or its estimates
     event: str | None = None
 
 
