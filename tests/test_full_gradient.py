@@ -191,9 +191,8 @@ def test_what_is_known_of_cgs_points_without_a_pass_is_certain(kind, intercept, 
     weights = rng.uniform(0.5, 2.0, 30)
     problem = make(X, y, lam, weights, intercept)
     preconditioner = Diagonal().build(problem, rng)
-    rows, share = rationals(dense_of(X)), rationals(problem.weights / problem.weights.sum())
+    rows, target, share = rationals(dense_of(X)), rationals(y), rationals(problem.weights)
     share = share / share.sum()
-    target = rationals(y)
     if intercept:
         rows, target = rows - share @ rows, target - share @ target
     start = np.full((6, 1), 0.0 if offset else 1.0)

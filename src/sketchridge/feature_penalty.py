@@ -404,10 +404,6 @@ class ImplicitColumns(FeaturePenaltyProblem):
         squares: Array = self.weights @ Z**2
         return squares
 
-    @property
-    def _unit(self) -> float:
-        return 4 * EPSILON * self.rounding_factor
-
     def rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the gradient's rounding error; A is off by as much as Q is, (t,)."""
         size = np.sqrt(self.raw_trace) * evaluation.residual_mean

@@ -276,7 +276,7 @@ def plan(
         return easy or _for_sparse(problem, costs, sure, limit)
     if dimension is None:
         dimension = _dimension(problem, costs, sure, limit, rng)
-    few = _fitting(_embedded_candidates(problem, costs, tol, dimension), limit)
+    few = _fitting(_few_rows_candidates(problem, costs, tol, dimension), limit)
     scaling = _scaling(problem)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
     with_sketch = costs.nystrom(PROBE_RANK, _rows(probe), scaled=scaling > 0) + trial
@@ -344,7 +344,7 @@ def _dimension(
     return min(counted_dimension(problem, COUNTED_ROWS, rng), float(problem.d))
 
 
-def _embedded_candidates(
+def _few_rows_candidates(
     problem: RidgeProblem, costs: Costs, tol: float, dimension: float
 ) -> Iterator[Candidate]:
     """Embeddings into fewer rows than d, where the effective dimension is small beside it."""

@@ -216,8 +216,7 @@ class RidgeProblem:
         """How far C may be from that of the data that this stands for; 0 if it is itself."""
         if self.summed_trace is None:
             return 0.0
-        unit = 4 * EPSILON * self.rounding_factor
-        return float(unit * np.sqrt(self.raw_trace * self.summed_trace))
+        return float(self._unit * np.sqrt(self.raw_trace * self.summed_trace))
 
     def loosened(self, gap: Array) -> Array:
         """Certified gaps (t,) for the data that this stands for: H ⪯ H' + noise ⪯ (1 + noise/λ) H'.
@@ -462,6 +461,11 @@ class RidgeProblem:
         """mᵀV, (k,): what centring takes from every row's product."""
         return np.zeros(V.shape[1]) if self.mean is None else self.mean @ V
 
+    @property
+    def _unit(self) -> float:
+        """What a product may be off by, in proportion to the norms of its factors."""
+        return 4 * EPSILON * self.rounding_factor
+
     def residual_rounding(self, evaluation: Evaluation) -> Array:
         """Bound of the residuals' rounding error, in the weighted norm; the intercept's too, (t,).
 
@@ -470,7 +474,7 @@ class RidgeProblem:
         """
         fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
         size = evaluation.residual_norm + self.target_offset + fitted
-        bound: Array = 4 * EPSILON * self.rounding_factor * size
+        bound: Array = self._unit * size
         return bound
 
     def running(
@@ -492,10 +496,10 @@ class RidgeProblem:
         largest = np.maximum(start.objective, self.null_objective)
         if self.summed_trace is not None or np.any(objective < TINY * largest):
             return None
-        met, unit = self.trace_bounds[1], 4 * EPSILON * self.rounding_factor
+        met = self.trace_bounds[1]
         length = np.linalg.norm(start.coef, axis=0) + travelled
         sums = (met + self.lam) * length + np.linalg.norm(start.gradient, axis=0)
-        drift = unit * (5 * np.sqrt(met * self.raw_trace) + self.lam) * travelled
+        drift = self._unit * (5 * np.sqrt(met * self.raw_trace) + self.lam) * travelled
         squares = 2 * objective - self.lam * np.sum(coef**2, axis=0)
         return Evaluation(
             coef=coef,
@@ -516,12 +520,11 @@ class RidgeProblem:
         """
         stand_in = self.summed_trace is not None
         met = self.trace_bounds[1] if self.summed_trace is None else self.summed_trace
-        unit = 4 * EPSILON * self.rounding_factor
-        bound: Array = unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        bound: Array = self._unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
         bound += np.sqrt(met) * self.residual_rounding(evaluation)
         if self.fit_intercept or stand_in:
             size = np.sqrt(2 * self.null_objective) if stand_in else evaluation.residual_norm
-            bound += 3 * unit * np.sqrt(self.raw_trace) * size
+            bound += 3 * self._unit * np.sqrt(self.raw_trace) * size
         return bound + evaluation.drift
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -130,13 +129,14 @@ def _iterates_from(
     steepest = preconditioner.apply(gradient)
     energy = vectors.products(gradient, steepest)
     smoothed = Smoothed(fresh.coef, fresh.gradient, objective, energy)
-    travelled = np.zeros(problem.targets)
-    for products in count(1):
+    travelled, products = np.zeros(problem.targets), 0
+    while True:
         vectors.turn(direction, energy / previous, steepest)
         image = stored.gram(direction)
         problem.passes += stored is not problem
         step = vectors.step(direction, image, problem.lam, energy, W, gradient)
         travelled = travelled + np.abs(step) * np.linalg.norm(direction, axis=0)
+        products += 1
         objective = objective - 0.5 * step * energy
         previous = np.where(energy > 0, energy, 1.0)
         steepest = preconditioner.apply(gradient)
@@ -154,7 +154,6 @@ def _iterates_from(
         )
         if sent is not None:
             return sent
-    raise AssertionError("there is always another iteration")
 
 
 class Vectors:
