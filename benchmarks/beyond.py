@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from sketchridge import Lanczos, Nystrom, solve
+from sketchridge import Diagonal, Lanczos, Nystrom, solve
 from sketchridge.data import MissingData, load
 from sketchridge.driver import make_problem
 from sketchridge.preconditioner import NoPreconditioner
@@ -30,6 +30,7 @@ DATASETS = ("mnist", "cifar10", "rcv1-subsets", "imdb", "california-housing")
 METHODS = {
     "accelerated_svrg+lanczos(rank=100)": (AcceleratedSVRG(), Lanczos(rank=100)),
     "accelerated_svrg+lanczos": (AcceleratedSVRG(), Lanczos()),
+    "accelerated_svrg+diagonal(exponent=0.75)": (AcceleratedSVRG(), Diagonal(0.75)),
     "accelerated_svrg+none": (AcceleratedSVRG(), NoPreconditioner()),
     "saga+lanczos": (SAGA(), Lanczos()),
     "saga+none": (SAGA(), NoPreconditioner()),

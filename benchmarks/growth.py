@@ -26,13 +26,14 @@ DECADES = np.linspace(1, 5, 9)
 # Gradient descent cannot count, and its many iterations are on fewer columns.
 FULL = {"gd": (500, 1.0), "agd": (20_000, 0.5), "cg": (20_000, 0.5)}  # d, expected exponent
 STEEP_SHAPE, FLAT_SHAPE = (100, 50), (4_000, 20)
-STEEP = {"svrg": 1.0, "saga": 1.0, "accelerated_svrg": 0.5, "catalyst": 0.5}
-FLAT = ("svrg", "accelerated_svrg", "catalyst", "saga", "sag", "sdca", "kaczmarz")
+STEEP = {"svrg": 1.0, "saga": 1.0, "accelerated_svrg": 0.5, "katyusha": 0.5, "catalyst": 0.5}
+FLAT = ("svrg", "accelerated_svrg", "katyusha", "catalyst", "saga", "sag", "sdca", "kaczmarz")
 FLAT_CONDITIONS = (3, 10, 30, 100, 300)
 
 
 def make(name):
-    return AcceleratedSVRG("catalyst") if name == "catalyst" else SOLVERS[name]()
+    momentum = name in ("katyusha", "catalyst")
+    return AcceleratedSVRG(name) if momentum else SOLVERS[name]()
 
 
 def spectrum(d, condition):

@@ -1,4 +1,4 @@
-"""SAGA, SAG, SDCA, Kaczmarz and Katyusha as their papers write them: dense, slow, numpy alone.
+"""The stochastic family as the papers write it: dense, slow, numpy alone.
 
 All run in the preconditioned coordinates w̃ = P^{1/2} w on explicit rows x̃_i = P^{-1/2} x_i, and
 return w = P^{-1/2} w̃. `omega` are the rows' weights and sum to one.
@@ -91,3 +91,34 @@ def katyusha(X, y, lam, P_inv_sqrt, omega, p, w_bar, z, order, tau, eta):
         point = x + tau * (after - ahead)
         ahead = after
     return to_w @ point, to_w @ ahead
+
+
+def svrg_move(X, lam, P_inv, omega, probabilities, gradient, order, eta):
+    """Where an epoch of SVRG goes from a snapshot with this gradient: the average of its points."""
+    point, points = np.zeros(X.shape[1]), []
+    for i in order:
+        row = omega[i] / probabilities[i] * X[i] * (X[i] @ point)
+        point = point - eta * P_inv @ (row + gradient + lam * point)
+        points.append(point)
+    return np.mean(points, axis=0)
+
+
+def conjugate_svrg(X, y, lam, omega, w, moves, window):
+    """The points after every epoch; each goes to the least F in the span of the last directions.
+
+    `moves` are functions of the gradient, one an epoch. The minimum over the span is found by
+    least squares, so that nothing is assumed of the directions.
+    """
+    d = X.shape[1]
+    root = np.sqrt(omega)[:, None]
+    stacked = np.vstack([root * X, np.sqrt(lam) * np.eye(d)])
+    targets = np.concatenate([root[:, 0] * y, np.zeros(d)])
+    points, steps = [], []
+    for move in moves:
+        gradient = stacked.T @ (stacked @ w - targets)
+        span = np.stack([move(gradient), *steps[:window]], axis=1)
+        span = span / np.linalg.norm(span, axis=0)
+        step = span @ np.linalg.lstsq(stacked @ span, targets - stacked @ w, rcond=None)[0]
+        w, steps = w + step, [step, *steps]
+        points.append(w)
+    return np.array(points)

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, driver, solve
+from sketchridge import (
+    AcceleratedSVRG,
+    Diagonal,
+    Embedding,
+    Lanczos,
+    Nystrom,
+    RowSampling,
+    driver,
+    solve,
+)
 from sketchridge.driver import make_problem
 from sketchridge.preconditioner import PRECONDITIONERS
 from sketchridge.solvers import ALLOWED, SOLVERS
@@ -69,6 +78,27 @@ def test_stochastic_solvers_refuse_scaled_columns(solver, spec):
     for given in (spec, built(spec)):
         with pytest.raises(ValueError, match=r"with scaled columns is not.*scaling=0"):
             solve(X, Y, LAM, solver, given)
+
+
+SCALED = [Diagonal(0.75), Lanczos(2, scaling=1), Nystrom(2, scaling=0.5)]
+
+
+@pytest.mark.usefixtures("unread")
+@pytest.mark.parametrize("spec", SCALED, ids=str)
+@pytest.mark.parametrize("method", ["katyusha", "catalyst"])
+def test_momentum_refuses_scaled_columns_and_says_what_takes_them(method, spec):
+    for given in (spec, built(spec)):
+        with pytest.raises(ValueError, match=r"or AcceleratedSVRG\(method='conjugate'\)"):
+            solve(X, Y, LAM, AcceleratedSVRG(method), given)
+
+
+@pytest.mark.parametrize("spec", SCALED, ids=str)
+def test_conjugate_epochs_take_scaled_columns(spec):
+    least = solve(X, Y, LAM, "direct").objective
+    for given in (spec, built(spec)):
+        solution = solve(X, Y, LAM, "accelerated_svrg", given, random_state=0)
+        assert solution.converged and solution.objective <= least * (1 + 1e-5)
+        assert any("copied to float32 with its columns scaled" in n for n in solution.plan.notes)
 
 
 @pytest.mark.usefixtures("unread")

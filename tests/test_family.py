@@ -1,14 +1,24 @@
 """The fast stochastic kernels against the literal algorithms, on the same indices."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge.preconditioner import Exact, Lanczos, NoPreconditioner
+from sketchridge.preconditioner import (
+    Diagonal,
+    Exact,
+    Lanczos,
+    NoPreconditioner,
+    Nystrom,
+    by_columns,
+)
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import accelerated_svrg
 from sketchridge.solvers.accelerated_svrg import Rates
 from sketchridge.solvers.components import Components
+from sketchridge.solvers.conjugate_svrg import STEP, WINDOW, Epochs, conjugate
 from sketchridge.solvers.dual import Duals, dual_steps
 from sketchridge.solvers.sag import sag_steps
 from sketchridge.solvers.saga import saga_steps
@@ -37,7 +47,8 @@ class Case:
         self.X = X - self.omega @ X if intercept else X
         self.y = y - self.omega @ y if intercept else y
         self.preconditioner = spec.build(self.problem, np.random.default_rng(1))
-        self.P_inv_sqrt = self.preconditioner.power(np.eye(d), -0.5)
+        if spec.low_rank:
+            self.P_inv_sqrt = self.preconditioner.power(np.eye(d), -0.5)
         self.rng = np.random.default_rng(2)
 
 
@@ -187,3 +198,65 @@ def test_accelerated_svrg_takes_the_literal_steps(form, intercept, weighted, spe
     )
     same(w_bar + y, slow_y)
     same(w_bar + z, slow_z)
+
+
+EPOCHS = 9  # more than the window
+
+
+def scaled_by_columns(case):
+    """What an epoch on scaled columns sees: the rows, the penalty, P̃⁻¹ and the factors."""
+    longest = np.sqrt(case.problem.raw_squared_norms.max())
+    factors, inner = by_columns(case.preconditioner, longest)
+    raw = case.problem.X if isinstance(case.problem.X, np.ndarray) else case.problem.X.toarray()
+    rows = (raw * factors).astype(np.float32).astype(float)
+    if case.problem.mean is not None:
+        rows = rows - factors * case.problem.mean
+    return rows, inner.lam, inner.apply(np.eye(rows.shape[1])), factors
+
+
+@forms
+@intercepts
+@weights
+@pytest.mark.parametrize(
+    "spec",
+    [
+        NoPreconditioner(),
+        Lanczos(rank=4),
+        Diagonal(0.75),
+        Diagonal(1.0),
+        Nystrom(rank=3, scaling=0.5),
+    ],
+    ids=str,
+)
+def test_conjugate_svrg_finds_the_least_objective_in_the_literal_span(
+    form, intercept, weighted, spec
+):
+    case = Case(form, intercept, weighted, spec, lam=1e-3)
+    rows, lam, P_inv, factors = case.X, case.lam, None, np.ones(case.problem.d)
+    if spec.low_rank:
+        P_inv = case.preconditioner.apply(np.eye(case.problem.d))
+    else:
+        rows, lam, P_inv, factors = scaled_by_columns(case)
+    components = Epochs.of(case.problem, case.preconditioner).components
+    rng, length = np.random.default_rng(3), 25
+    orders = [components.draw(rng, length) for _ in range(EPOCHS)]
+
+    def move(order, gradient):
+        eta, probabilities = STEP / components.smoothness, components.probabilities
+        return factors * literal.svrg_move(
+            rows, lam, P_inv, case.omega, probabilities, factors * gradient, order, eta
+        )
+
+    moves = [partial(move, order) for order in orders]
+    start = np.random.default_rng(4).standard_normal(case.problem.d)
+    slow = literal.conjugate_svrg(case.X, case.y, case.lam, case.omega, start, moves, WINDOW)
+    fast = conjugate(
+        case.problem, case.preconditioner, start[:, None], np.random.default_rng(3), length
+    )
+    next(fast)
+    for expected in slow:
+        iterate = next(fast)
+        same(iterate.coef[:, 0], expected, 1e-8)
+        fresh = case.problem.evaluate(iterate.coef)
+        same(iterate.objective, fresh.objective)
+        assert np.linalg.norm(iterate.gradient - fresh.gradient) <= 1e-12 * np.linalg.norm(case.y)

@@ -14,6 +14,7 @@ from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
 from sketchridge.preconditioner.factor import SketchedRows, factorise
 from sketchridge.preconditioner.row_sampling import counted_dimension, leverage
 from sketchridge.problem import RidgeProblem
+from sketchridge.products import scaled_copy
 from sketchridge.threads import single_threaded_blas
 from tests import literal
 from tests.exact import degrees_of_freedom, rationals, solve_exactly
@@ -114,13 +115,26 @@ def test_a_constant_column_of_sparse_data_has_no_variance():
     assert 0 <= Columns.of(problem).centred[0] <= 1e-9
 
 
-def test_the_blocks_of_a_long_matrix_are_summed(monkeypatch):
-    monkeypatch.setattr("sketchridge.preconditioner.diagonal.BLOCK_BYTES", 1000)
+@pytest.mark.parametrize("constant", ["CACHED_BLOCK_BYTES", "SMALL_WORK", "LARGE_MATRIX"])
+def test_blocks_and_compiled_loops_sum_the_same_squares(monkeypatch, constant):
+    monkeypatch.setattr(f"sketchridge.products.{constant}", 10)  # as if the data were large
     for kind in KINDS:
         problem = problem_of(kind, "tall", True)
         np.testing.assert_allclose(
             Columns.of(problem).centred, np.diag(dense_parts(problem)[1]), rtol=1e-10, atol=1e-15
         )
+
+
+@pytest.mark.parametrize("small", [0, 10**9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@every_kind
+def test_scaled_columns_are_those_of_numpy(monkeypatch, kind, dtype, small):
+    monkeypatch.setattr("sketchridge.products.SMALL_WORK", small)
+    X = problem_of(kind, "tall", False).X
+    factors = np.random.default_rng(0).uniform(0.5, 2.0, X.shape[1])
+    scaled = scaled_copy(X, factors, dtype)
+    expected = (dense_of(X).astype(float) * factors).astype(dtype)
+    np.testing.assert_array_equal(dense_of(scaled), expected)
 
 
 def sketched_parts(built, problem):

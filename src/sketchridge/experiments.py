@@ -18,7 +18,7 @@ from sketchridge.preconditioner import Lanczos
 from sketchridge.problem import RidgeProblem
 from sketchridge.sketch import exact_pairs
 from sketchridge.solution import Record, Solution, Status
-from sketchridge.solvers import SOLVERS, SVRG
+from sketchridge.solvers import SOLVERS, SVRG, AcceleratedSVRG
 
 Array = NDArray[np.float64]
 Tell = Callable[[str], object]
@@ -60,6 +60,8 @@ class Setting:
 
     def build(self, n: int) -> Any:
         """The solver as `solve` takes it."""
+        if self.solver == "accelerated_svrg":
+            return AcceleratedSVRG(method="katyusha")  # whose rate the paper's theorem has
         if self.solver != "svrg":
             return self.solver
         return SVRG(

@@ -18,7 +18,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
-from sketchridge.products import Products
+from sketchridge.products import Products, scaled_copy
 
 Array = NDArray[np.float64]
 
@@ -280,7 +280,7 @@ class CopiedColumns(FeaturePenaltyProblem):
                 "reads the rows of X cannot project unpenalised columns out: use solver='cg' with "
                 "'nystrom' (of all rows) or 'lanczos', or solver='direct'"
             )
-        scaled = _scaled_copy(X, factors)
+        scaled = scaled_copy(X, factors)
         super().__init__(scaled, Y, lam, sample_weight, fit_intercept)
         values = scaled if isinstance(X, np.ndarray) else scaled.data
         self.notes.append(
@@ -417,14 +417,6 @@ def _factors(feature_penalty: Array) -> tuple[Array, NDArray[np.intp]]:
     factors = np.zeros(feature_penalty.size)
     factors[penalised] = feature_penalty[penalised] ** -0.5
     return factors, np.flatnonzero(~penalised)
-
-
-def _scaled_copy(X: Any, factors: Array) -> Any:
-    """X diag(factors), in float64: rounded to float32 it would be another problem."""
-    if isinstance(X, np.ndarray):
-        return X * factors
-    data = X.data * factors[X.indices]
-    return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
 def varies(squares: Array, raw_squares: Array, rounding_factor: float) -> NDArray[np.bool_]:

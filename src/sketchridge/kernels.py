@@ -1463,6 +1463,33 @@ def csr_row_squares(rows: CSR, factors: Array, start: int, stop: int, norms: Arr
 
 
 @njit(nogil=True, cache=True)
+def csr_column_squares(rows: CSR, weights: Array, start: int, stop: int, total: Array) -> None:
+    """total_j += Σ weights_i x_ij² for a range of rows."""
+    for i in range(start, stop):
+        for q in range(rows.indptr[i], rows.indptr[i + 1]):
+            value = float(rows.data[q])
+            total[np.uint64(rows.indices[q])] += weights[i] * value * value
+
+
+@njit(nogil=True, cache=True)
+def dense_column_squares(
+    X: Array, weights: Array, mean: Array, start: int, stop: int, total: Array
+) -> None:
+    """total_j += Σ weights_i (x_ij − mean_j)² for a range of rows."""
+    for i in range(start, stop):
+        for j in range(X.shape[1]):
+            value = float(X[i, j]) - mean[j]
+            total[j] += weights[i] * value * value
+
+
+@njit(nogil=True, cache=True)
+def csr_scale_columns(rows: CSR, factors: Array, start: int, stop: int, scaled: Array) -> None:
+    """scaled_q = the q-th value times the factor of its column, for a range of values."""
+    for q in range(start, stop):
+        scaled[q] = rows.data[q] * factors[np.uint64(rows.indices[q])]
+
+
+@njit(nogil=True, cache=True)
 def csr_normal_vector(
     rows: CSR,
     v: Array,

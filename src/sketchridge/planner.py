@@ -39,7 +39,16 @@ from sketchridge.preconditioner import (
 )
 from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Forecast
-from sketchridge.solvers import CG, SDCA, SOLVERS, SVRG, Direct, Solver, check_allowed
+from sketchridge.solvers import (
+    CG,
+    SDCA,
+    SOLVERS,
+    SVRG,
+    AcceleratedSVRG,
+    Direct,
+    Solver,
+    check_allowed,
+)
 from sketchridge.validation import check_rank
 
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
@@ -240,6 +249,8 @@ def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
     vectors = (6 * problem.d + 4 * problem.n) * problem.targets
     numbers = choice.preconditioner.memory(problem)
     numbers += choice.solver.memory(problem, choice.preconditioner.directions(problem))
+    if isinstance(choice.solver, AcceleratedSVRG) and not choice.preconditioner.low_rank:
+        numbers += problem.X.size // 2  # the copy with scaled columns, in float32
     return 8 * (vectors + numbers)
 
 

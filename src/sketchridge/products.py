@@ -301,6 +301,78 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
     return narrow
 
 
+def scaled_copy(X: Any, factors: Array, dtype: Any = np.float64) -> Any:
+    """X diag(factors), in C order; in float64, for rounded to float32 it is another problem."""
+    if isinstance(X, np.ndarray):
+        return _scaled_rows(X, factors, dtype)
+    data = np.empty(X.nnz, dtype)
+    if X.nnz < SMALL_WORK:
+        data[:] = X.data * factors.take(X.indices)
+    else:
+        from sketchridge import kernels
+
+        rows = kernels.CSR(X.data, X.indices, X.indptr)
+        run_all(
+            [
+                partial(kernels.csr_scale_columns, rows, factors, start, stop, data)
+                for start, stop in _ranges(X.nnz, thread_count())
+            ]
+        )
+    return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _scaled_rows(X: NDArray[Any], factors: Array, dtype: Any) -> NDArray[Any]:
+    scaled = np.empty(X.shape, dtype)
+    step = max(1, CACHED_BLOCK_BYTES // (8 * X.shape[1]))
+
+    def part(start: int) -> None:
+        rows = slice(start, start + step)
+        np.multiply(X[rows], factors, out=scaled[rows], casting="same_kind")
+
+    run_shared([partial(part, start) for start in range(0, X.shape[0], step)])
+    return scaled
+
+
+def column_squares(X: Any, weights: Array, mean: Array | None) -> Array:
+    """Σ weights_i (x_ij − mean_j)², (d,); the mean is left alone where X is sparse."""
+    if isinstance(X, np.ndarray):
+        return _dense_column_squares(X, weights, mean)
+    n, d = X.shape
+    if X.nnz < SMALL_WORK:
+        omega = np.repeat(weights, np.diff(X.indptr))
+        squares = omega * X.data.astype(np.float64) ** 2
+        return np.asarray(np.bincount(X.indices, squares, minlength=d), dtype=np.float64)
+    from sketchridge import kernels
+
+    products = SparseProducts(X)
+    rows, ranges = products._rows, products._row_ranges()
+    return _summed(
+        lambda start, stop, piece: kernels.csr_column_squares(rows, weights, start, stop, piece),
+        ranges,
+        (d,),
+        longest_sum(n),
+    )
+
+
+def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -> Array:
+    n, d = X.shape
+    centre = np.zeros(d) if mean is None else mean
+    if X.size < LARGE_MATRIX or not X.flags.c_contiguous:
+        step = max(1, CACHED_BLOCK_BYTES // (8 * n))
+        blocks = [slice(start, start + step) for start in range(0, d, step)]
+        return np.concatenate([weights @ (X[:, block] - centre[block]) ** 2 for block in blocks])
+    from sketchridge import kernels
+
+    return _summed(
+        lambda start, stop, piece: kernels.dense_column_squares(
+            X, weights, centre, start, stop, piece
+        ),
+        _ranges(n, thread_count()),
+        (d,),
+        longest_sum(n),
+    )
+
+
 def gathered_sums(S: Any, X: NDArray[Any], product: Array) -> Array:
     """S X, written to product (s, d), for a sparse S (s, n) in CSR and dense rows in C order.
 

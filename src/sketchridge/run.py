@@ -193,7 +193,8 @@ class Run:
         """Evaluate the latest point, if the solve was stopped before that."""
         if self.latest is None:
             return
-        evaluation = self._evaluated(self.latest)
+        known = None if self.latest.known is None else self.latest.known()
+        evaluation = known or self._evaluated(self.latest)
         if np.all(np.isfinite(evaluation.objective)):
             gap = self._certify(evaluation)
             self._keep(evaluation, gap)

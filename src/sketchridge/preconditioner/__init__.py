@@ -7,6 +7,7 @@ passed to many solves, with any λ.
 from __future__ import annotations
 
 from sketchridge.preconditioner.base import Preconditioner, PreconditionerSpec, Rank, Rows
+from sketchridge.preconditioner.by_columns import by_columns
 from sketchridge.preconditioner.diagonal import Diagonal, DiagonalPreconditioner
 from sketchridge.preconditioner.embedding import Embedding, RowEmbedding
 from sketchridge.preconditioner.factor import FactorCurvature
@@ -50,6 +51,7 @@ __all__ = [
     "Rows",
     "ScaledPreconditioner",
     "SketchedPreconditioner",
+    "by_columns",
     "counted_dimension",
     "from_spectrum",
 ]

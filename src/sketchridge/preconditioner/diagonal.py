@@ -11,9 +11,9 @@ import numpy as np
 from sketchridge.certificate import Curvature, RidgeCurvature
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import RidgeProblem
+from sketchridge.products import CACHED_BLOCK_BYTES, column_squares
+from sketchridge.threads import thread_count
 from sketchridge.validation import check_number
-
-BLOCK_BYTES = 6 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,42 +29,20 @@ class Columns:
         problem.passes += 1
         weights, mean = problem.weights, problem.mean
         squares = np.zeros(problem.d) if mean is None else mean**2
+        raw = column_squares(problem.X, weights, mean)
         if isinstance(problem.X, np.ndarray):
-            centred = _dense_squares(problem.X, weights, mean)
-            return cls(centred + squares, centred)
-        raw = _sparse_squares(problem.X, weights)
+            return cls(raw + squares, raw)
         return cls(raw, np.maximum(raw - squares, 0.0))
+
+    @staticmethod
+    def memory(problem: RidgeProblem) -> int:
+        """The numbers that summing holds: a few vectors, and a block of columns."""
+        return (4 + 2 * thread_count()) * problem.d + 2 * CACHED_BLOCK_BYTES // 8
 
     def scale(self, lam: float, exponent: float) -> Array:
         """D = (diag C + λ)^exponent, (d,)."""
         scale: Array = (self.centred + lam) ** exponent
         return scale
-
-
-def _dense_squares(X: Any, weights: Array, mean: Array | None) -> Array:
-    """Σ ω_i (x_ij − mean_j)², (d,)."""
-    n, d = X.shape
-    total, step = np.zeros(d), max(1, BLOCK_BYTES // (8 * d))
-    for start in range(0, n, step):
-        block = X[start : start + step].astype(np.float64)
-        if mean is not None:
-            block -= mean
-        block *= block
-        total += weights[start : start + step] @ block
-    return total
-
-
-def _sparse_squares(X: Any, weights: Array) -> Array:
-    """Σ ω_i x_ij² of a CSR matrix, (d,)."""
-    n, d = X.shape
-    total, step = np.zeros(d), max(1, n * (BLOCK_BYTES // 8) // max(1, X.nnz))
-    for start in range(0, n, step):
-        bounds = X.indptr[start : start + step + 1]
-        values = slice(bounds[0], bounds[-1])
-        omega = np.repeat(weights[start : start + step], np.diff(bounds))
-        squares = omega * X.data[values].astype(np.float64) ** 2
-        total += np.bincount(X.indices[values], squares, minlength=d)
-    return total
 
 
 def check_exponent(name: str, value: Any) -> float:
@@ -159,8 +137,8 @@ class Diagonal:
         return 0
 
     def memory(self, problem: RidgeProblem) -> int:
-        """A few vectors, and a block of rows."""
-        return 4 * problem.d + 2 * BLOCK_BYTES // 8
+        """What summing the squares holds."""
+        return Columns.memory(problem)
 
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> DiagonalPreconditioner:
         """Measure the columns in one pass."""

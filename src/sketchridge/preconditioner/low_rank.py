@@ -14,7 +14,7 @@ import numpy as np
 
 from sketchridge.certificate import Curvature, RidgeCurvature, SketchCurvature
 from sketchridge.preconditioner.base import Array, Rank, resolve_rank
-from sketchridge.preconditioner.diagonal import BLOCK_BYTES, Columns, check_exponent
+from sketchridge.preconditioner.diagonal import Columns, check_exponent
 from sketchridge.preconditioner.sampled import SampledProblem
 from sketchridge.preconditioner.scaled import ScaledPreconditioner, ScaledProblem, unscaled
 from sketchridge.problem import EPSILON, RidgeProblem
@@ -174,7 +174,7 @@ def _sketched_sample(
 
 def _scaling_memory(scaling: float, problem: RidgeProblem, rank: int) -> int:
     """What scaled columns add: the bound in the columns as given, the directions, scaled blocks."""
-    return 0 if scaling == 0 else 5 * problem.d * rank + 2 * BLOCK_BYTES // 8
+    return 0 if scaling == 0 else 5 * problem.d * rank + Columns.memory(problem)
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,11 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 # A full gradient can be multiplied by any P⁻¹. A stochastic step, in O(nnz(x_i) + k), only by
-# a·I + U diag(e − a) Uᵀ. The rest have no use for a preconditioner.
+# a·I + U diag(e − a) Uᵀ; on scaled columns it solves another problem, which will do for a
+# direction. The rest have no use for a preconditioner.
 ANY = tuple(PRECONDITIONERS)
 LOW_RANK = ("none", "exact", "lanczos", "nystrom")
+BY_COLUMNS = ("none", "diagonal", "exact", "lanczos", "nystrom")
 ALONE = ("none",)
 ALLOWED: dict[str, tuple[str, ...]] = {
     "direct": ALONE,
@@ -47,7 +49,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agd": ANY,
     "sketch_and_solve": ALONE,
     "svrg": LOW_RANK,
-    "accelerated_svrg": LOW_RANK,
+    "accelerated_svrg": BY_COLUMNS,
     "saga": LOW_RANK,
     "sag": LOW_RANK,
     "sdca": LOW_RANK,
@@ -67,6 +69,8 @@ def check_allowed(solver: Solver, preconditioner: Any) -> None:
     allowed = ALLOWED[solver.name]
     if isinstance(solver, CG) and solver.rare_columns == "eliminated":
         _check_columns_alone(preconditioner)
+    if isinstance(solver, AcceleratedSVRG) and not solver.takes_scaled_columns:
+        allowed = LOW_RANK
     known = preconditioner.name in allowed
     if known and (preconditioner.low_rank or allowed != LOW_RANK):
         return
@@ -78,8 +82,14 @@ def check_allowed(solver: Solver, preconditioner: Any) -> None:
     raise ValueError(
         f"{pair}: a stochastic step needs P = low rank plus identity, which {what} is not; use "
         f"preconditioner='lanczos' or 'nystrom' (scaling=0) with {solver.name!r}, or solver='cg' "
-        f"with {preconditioner.name!r}"
+        f"with {preconditioner.name!r}{_or_conjugate(preconditioner)}"
     )
+
+
+def _or_conjugate(preconditioner: Any) -> str:
+    """What else goes with scaled columns."""
+    scaled = preconditioner.name in BY_COLUMNS
+    return ", or AcceleratedSVRG(method='conjugate')" if scaled else ""
 
 
 def _check_columns_alone(preconditioner: Any) -> None:
