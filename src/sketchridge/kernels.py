@@ -1483,6 +1483,20 @@ def dense_column_squares(
 
 
 @njit(nogil=True, cache=True)
+def count_indices(indices: Array, start: int, stop: int, counts: Array) -> None:
+    """counts_j += how often j is among a range of the indices."""
+    for q in range(start, stop):
+        counts[np.uint64(indices[q])] += 1
+
+
+@njit(nogil=True, cache=True)
+def renumber_indices(indices: Array, places: Array, start: int, stop: int, out: Array) -> None:
+    """out_q = the place of the q-th index, for a range."""
+    for q in range(start, stop):
+        out[q] = places[np.uint64(indices[q])]
+
+
+@njit(nogil=True, cache=True)
 def csr_scale_columns(rows: CSR, factors: Array, start: int, stop: int, scaled: Array) -> None:
     """scaled_q = the q-th value times the factor of its column, for a range of values."""
     for q in range(start, stop):

@@ -405,13 +405,27 @@ class FrequentFirst:
         """Renumber the columns of X."""
         from sketchridge import kernels
 
-        counts = np.bincount(X.indices, minlength=X.shape[1])
+        ranges, indices = _ranges(X.nnz, thread_count()), np.empty_like(X.indices)
+        counts = _column_counts(X, ranges)
         columns = np.argsort(-counts, kind="stable")
         places = np.empty_like(columns)
         places[columns] = np.arange(columns.size)
-        indices = places.astype(X.indices.dtype).take(X.indices)
+        run_all([partial(kernels.renumber_indices, X.indices, places, *r, indices) for r in ranges])
         rows = kernels.CSR(X.data, indices, X.indptr)
         return cls(rows, columns, places, int(np.count_nonzero(counts > longest)))
+
+
+def _column_counts(X: Any, ranges: list[tuple[int, int]]) -> NDArray[np.int64]:
+    """The number of entries of every column, (d,), by ranges of the entries."""
+    from sketchridge import kernels
+
+    def part(start: int, stop: int) -> NDArray[np.int64]:
+        counts = np.zeros(X.shape[1], dtype=np.int64)
+        kernels.count_indices(X.indices, start, stop, counts)
+        return counts
+
+    counts: NDArray[np.int64] = np.sum(run_all([partial(part, *ends) for ends in ranges]), axis=0)
+    return counts
 
 
 class SparseProducts:
@@ -583,7 +597,7 @@ class SparseProducts:
     @cached_property
     def _long(self) -> int:
         """So many columns have more entries than may be summed in a row."""
-        counts = np.bincount(self.X.indices, minlength=self.X.shape[1])
+        counts = _column_counts(self.X, _ranges(self.X.nnz, thread_count()))
         return int(np.count_nonzero(counts > longest_sum(self.X.shape[0])))
 
     @cached_property

@@ -79,6 +79,7 @@ class Run:
     notes: list[str] = field(default_factory=list)
     status: Status | None = None
     best: Best | None = None
+    certified: tuple[Evaluation, Curvature | None, Array] | None = None  # the last one's gap
     latest: Iterate | None = None  # a point that has not been evaluated afresh
     stalled: int = 0
     looks: int = 0
@@ -387,7 +388,12 @@ class Run:
     # -- certifying --------------------------------------------------------------------------
 
     def _certify(self, evaluation: Evaluation) -> Array:
-        return certified_gap(self.problem, self.curvature, evaluation)
+        """The certified gap (t,): of the last evaluation it is kept, for it may cost two solves."""
+        last = self.certified
+        if last is None or last[0] is not evaluation or last[1] is not self.curvature:
+            gap = certified_gap(self.problem, self.curvature, evaluation)
+            last = self.certified = (evaluation, self.curvature, gap)
+        return last[2]
 
     def _should_tighten(self, evaluation: Evaluation, gap: Array) -> bool:
         """Whether a sketch for the certificate alone would pay.
