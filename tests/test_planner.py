@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge import NoPreconditioner, machine, planner, solve
+from sketchridge import Embedding, NoPreconditioner, machine, planner, solve
 from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
@@ -302,3 +302,55 @@ def test_the_pace_tells_the_passes_that_remain():
     for passes in range(0, 41, 2):
         remaining = stuck.remaining(passes, 1e-3, 1e-10)
     assert remaining == np.inf
+
+
+# -- the first read of the rows ------------------------------------------------------------------
+
+
+def large(n=4000, d=520):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) * np.arange(1, d + 1.0) ** -1.0
+    return X, X @ rng.standard_normal(d)
+
+
+@pytest.mark.parametrize("rows", [100, 520, 1500])
+@pytest.mark.parametrize("kind", ["countsketch", "sparse_sign"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_embedding_that_reads_first_finds_the_norms(kind, rows, dtype):
+    X, y = large()
+    problem, _, _ = make_problem(X.astype(dtype), y, 1e-6)
+    asked, _, _ = make_problem(X.astype(dtype), y, 1e-6)
+    assert problem.can_wait and not problem.knows_norms
+    built = Embedding(rows=rows, kind=kind).build(problem, np.random.default_rng(1))
+    assert problem.knows_norms and problem.passes == 1
+    np.testing.assert_allclose(problem.raw_squared_norms, asked.raw_squared_norms, rtol=1e-13)
+    assert built.describes(asked)  # summed in another order they are the same data's
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
+@pytest.mark.parametrize("row", [0, 1, 1777, 3999])
+def test_a_row_that_is_no_number_is_found_whoever_reads_first(row, value):
+    X, y = large()
+    X[row, 7] = value
+    for lam in (1e-8, 1e-1):  # an embedding or a factorisation; a first try of plain CG
+        with pytest.raises(ValueError, match=f"(first in row {row} |as large as)"):
+            solve(X, y, lam, random_state=0)
+    with pytest.raises(ValueError, match=f"(first in row {row} |as large as)"):
+        problem, _, _ = make_problem(X, y, 1e-8)
+        Embedding(rows=900, kind="countsketch").build(problem, np.random.default_rng(1))
+
+
+def test_data_too_small_for_squares_is_found_whoever_reads_first():
+    X, y = large()
+    with pytest.raises(ValueError, match="its squares overflow or vanish"):
+        solve(X * 1e-90, y, 1e-8, random_state=0)
+
+
+def test_the_trace_is_guessed_until_the_rows_are_read():
+    X, y = large()
+    problem, _, _ = make_problem(X, y, 1e-6)
+    guess = problem.guessed_trace
+    assert not problem.knows_norms
+    assert guess == pytest.approx(problem.trace, rel=0.3)
+    centred, _, _ = make_problem(X, y, 1e-6, fit_intercept=True)
+    assert not centred.can_wait and centred.guessed_trace == centred.trace

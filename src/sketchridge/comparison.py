@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # its parts load when they are first used
 
-from sketchridge.driver import make_problem, read_rows, solve
+from sketchridge.driver import make_problem, solve
 from sketchridge.planner import choose
 from sketchridge.preconditioner import PRECONDITIONERS, BuiltPreconditioner
 from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Record, Solution, Status
 from sketchridge.solvers import SOLVERS
-from sketchridge.validation import check_matrix, check_number, check_optional, check_rng
+from sketchridge.validation import check_matrix, check_number, check_optional, check_rng, read_rows
 
 if TYPE_CHECKING:
     import pandas

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.decomposition import Decomposition, DualEigen, PrimalEigen
-from sketchridge.driver import Controls, check_controls, make_problem, read_rows
+from sketchridge.driver import Controls, check_controls, make_problem
 from sketchridge.problem import RidgeProblem
 from sketchridge.rows import predict_rows, second_moment
 from sketchridge.solution import Status
 from sketchridge.tracing import Descending, Tracer, check_lams, choose_method, threads_for
-from sketchridge.validation import check_integer, check_targets
+from sketchridge.validation import check_integer, check_targets, read_rows
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

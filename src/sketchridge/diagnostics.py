@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from sketchridge import validation
 from sketchridge.advice import Advice, advise
-from sketchridge.driver import make_problem, read_rows
+from sketchridge.driver import make_problem
 from sketchridge.eigenvalues import (
     PROBE_PASSES,
     Bounds,
@@ -34,6 +34,7 @@ from sketchridge.eigenvalues import (
 )
 from sketchridge.problem import RidgeProblem
 from sketchridge.threads import single_threaded_blas
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 Method = Literal["auto", "exact", "sketch"]

@@ -21,6 +21,7 @@ from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.run import Best, Callback, Limits, Run
 from sketchridge.solution import Solution
 from sketchridge.threads import single_threaded_blas
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 DEFAULT_MAX_PASSES = 10_000.0
@@ -155,7 +156,8 @@ def solve_problem(
         this_machine()  # measured, where it must be, with all threads
     # Products run on threads of our own, and BLAS's would spin beside them.
     with single_threaded_blas():
-        read_rows(problem)
+        if not (choice.is_open and problem.can_wait):  # else they may be read on the way
+            read_rows(problem)
         if not choice.is_open:  # else the plan takes what fits
             _check_memory(problem, choice, controls.max_memory)
         file = None if checkpoint is None else Checkpoint(checkpoint, problem)
@@ -250,13 +252,6 @@ def make_problem(
     Y, flat = validation.check_targets(y, X.shape[0])
     weights = validation.check_weights(sample_weight, X.shape[0])
     return RidgeProblem(X, Y, lam, weights, fit_intercept, scale_rows), flat, notes
-
-
-def read_rows(problem: RidgeProblem) -> None:
-    """Read the data for the first time, and refuse what cannot be computed with."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = problem.raw_squared_norms
-    validation.check_norms(norms, problem.scale_rows)
 
 
 def _check_memory(problem: RidgeProblem, choice: Choice, limit: float | None) -> None:

@@ -1638,8 +1638,10 @@ def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> 
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
-def gathered_rows(sums: CSR, rows: Array, start: int, stop: int, product: Array) -> None:
-    """product_i (d,) = Σ_q sums_iq rows_q for a range, four rows at a time."""
+def gathered_rows(
+    sums: CSR, rows: Array, start: int, stop: int, product: Array, norms: Array
+) -> None:
+    """product_i (d,) = Σ_q sums_iq rows_q for a range, four rows at a time; norms_q = ‖rows_q‖²."""
     d = rows.shape[1]
     for i in range(start, stop):
         q, last = sums.indptr[i], sums.indptr[i + 1]
@@ -1650,13 +1652,25 @@ def gathered_rows(sums: CSR, rows: Array, start: int, stop: int, product: Array)
             k1, s1 = sums.indices[q + 1], sums.data[q + 1]
             k2, s2 = sums.indices[q + 2], sums.data[q + 2]
             k3, s3 = sums.indices[q + 3], sums.data[q + 3]
+            n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0
             for j in range(d):
-                into[j] += s0 * rows[k0, j] + s1 * rows[k1, j] + s2 * rows[k2, j] + s3 * rows[k3, j]
+                x0, x1 = np.float64(rows[k0, j]), np.float64(rows[k1, j])
+                x2, x3 = np.float64(rows[k2, j]), np.float64(rows[k3, j])
+                into[j] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
+                n0 += x0 * x0
+                n1 += x1 * x1
+                n2 += x2 * x2
+                n3 += x3 * x3
+            norms[k0], norms[k1], norms[k2], norms[k3] = n0, n1, n2, n3
             q += 4
         for single in range(q, last):
             k, s = sums.indices[single], sums.data[single]
+            total = 0.0
             for j in range(d):
-                into[j] += s * rows[k, j]
+                x = np.float64(rows[k, j])
+                into[j] += s * x
+                total += x * x
+            norms[k] = total
 
 
 @njit(nogil=True, cache=True)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.driver import check_controls, make_problem, read_rows
+from sketchridge.driver import check_controls, make_problem
 from sketchridge.preconditioner import Rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
 from sketchridge.solution import Plan, Status
 from sketchridge.tracing import Descending, Tracer, check_lams
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 

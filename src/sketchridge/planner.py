@@ -37,7 +37,7 @@ from sketchridge.preconditioner import (
     ScaledPreconditioner,
     counted_dimension,
 )
-from sketchridge.problem import RidgeProblem
+from sketchridge.problem import ROWS_LOOKED_AT, RidgeProblem
 from sketchridge.solution import Forecast
 from sketchridge.solvers import (
     CG,
@@ -49,7 +49,7 @@ from sketchridge.solvers import (
     Solver,
     check_allowed,
 )
-from sketchridge.validation import check_rank
+from sketchridge.validation import check_rank, read_rows
 
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
 SMALL_DIRECT = 1e8
@@ -72,7 +72,6 @@ FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 # Columns whose mean squares differ by more than this are scaled before the sketch.
 UNEVEN_COLUMNS = 1e4
-ROWS_LOOKED_AT = 256
 # A prediction from the spectrum must be so much better than a sure one to be preferred.
 UNSURE = 1.5
 # What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
@@ -294,7 +293,7 @@ def plan(
     known = _in_order([*few, *sure])
     otherwise = min([with_sketch, *(candidate.seconds for candidate in known)])
     if not tried and trial <= _first_share(problem) * otherwise:
-        large = problem.lam >= UNSCALED * problem.trace
+        large = problem.lam >= UNSCALED * problem.guessed_trace
         first = _candidate(problem, CG(), _unsketched(0.0 if large else scaling), np.nan, np.nan)
         if first.memory <= limit:
             return _first_try(first, costs, otherwise, dimension)
@@ -302,6 +301,7 @@ def plan(
     # Few rows are as good as any sketch, where they serve: none is made to compare.
     if few or (sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds)):
         return _decided(problem, known, limit)
+    read_rows(problem)
     sketch = probe.build(problem, rng)
     sketched = _sketched_candidates(problem, costs, tol, sketch, scaling)
     found = [*sure, *_fitting(sketched, limit)]
@@ -310,9 +310,10 @@ def plan(
 
 def _first_share(problem: RidgeProblem) -> float:
     """The share of anything else that a first try may cost."""
-    if problem.lam < HOPEFUL * problem.trace:
+    trace = problem.guessed_trace
+    if problem.lam < HOPEFUL * trace:
         return 0.0
-    return FIRST_SHARE if problem.lam < SURELY_ENOUGH * problem.trace else SURE_SHARE
+    return FIRST_SHARE if problem.lam < SURELY_ENOUGH * trace else SURE_SHARE
 
 
 def _first_try(method: Candidate, costs: Costs, otherwise: float, dimension: float) -> Choice:
@@ -464,7 +465,7 @@ def _storages(
 ) -> Iterator[tuple[CG, bool]]:
     """CG with the data as given, and with a copy in float32 where that would pay."""
     yield CG(), False
-    safe = problem.lam >= NARROWEST_LAM * problem.raw_trace and tol >= NARROWEST_TOL
+    safe = problem.lam >= NARROWEST_LAM * problem.guessed_trace and tol >= NARROWEST_TOL
     if not safe or not problem.narrows or not problem.products.own_threads(problem.targets):
         return
     if costs.narrow_copy() < 0.5 * iterations * costs.a_pass:

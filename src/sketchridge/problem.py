@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.products import (
+    LARGE_MATRIX,
     DenseProducts,
     Products,
     SampledProducts,
@@ -31,6 +32,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 # Below this share of where it began, an objective that is kept by subtracting has less than twelve
 # digits.
 TINY = 1e-3
+ROWS_LOOKED_AT = 256
+# Norms that are summed in another order are alike in more bits than these of their 64.
+SURE_BITS = 28
 
 
 @dataclass(frozen=True)
@@ -249,6 +253,29 @@ class RidgeProblem:
         self.passes += 1
         return self.products.squared_norms()
 
+    @property
+    def knows_norms(self) -> bool:
+        """Whether the rows have been read, and their norms are known."""
+        return "raw_squared_norms" in self.__dict__
+
+    def learn_norms(self, squared_norms: Array) -> None:
+        """Take ‖x_i‖² (n,) from whoever has read the rows for something else."""
+        self.__dict__["raw_squared_norms"] = squared_norms
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether an embedding may be the first to read the rows, and find their norms."""
+        dense = isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous
+        return dense and self.X.size >= LARGE_MATRIX and not (self.fit_intercept or self.scale_rows)
+
+    @cached_property
+    def guessed_trace(self) -> float:
+        """About the trace of C: by a few rows, where their norms are not known yet."""
+        if self.knows_norms or not self.can_wait:
+            return self.trace
+        some = self.X[:: max(1, self.n // ROWS_LOOKED_AT)].astype(np.float64)
+        return float(np.vdot(some, some)) / len(some)
+
     @cached_property
     def lam(self) -> float:
         """The penalty λ.
@@ -268,7 +295,9 @@ class RidgeProblem:
     @cached_property
     def fingerprint(self) -> bytes:
         """What tells this problem's C from another's, as far as the rows' norms can."""
-        digest = blake2b(self.raw_squared_norms.tobytes(), digest_size=16)
+        bits = self.raw_squared_norms.view(np.int64)
+        unsure = 64 - SURE_BITS
+        digest = blake2b((bits + (1 << (unsure - 1)) >> unsure).tobytes(), digest_size=16)
         digest.update(self.weights.tobytes())
         digest.update(repr((self.n, self.d, self.fit_intercept)).encode())
         return digest.digest()

@@ -373,17 +373,18 @@ def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -
     )
 
 
-def gathered_sums(S: Any, X: NDArray[Any], product: Array) -> Array:
+def gathered_sums(S: Any, X: NDArray[Any], product: Array, norms: Array) -> Array:
     """S X, written to product (s, d), for a sparse S (s, n) in CSR and dense rows in C order.
 
     Every row is read where it lies, and a row of the product is made while it is in the cache: this
-    costs one read of X for every entry that a column of S has.
+    costs one read of X for every entry that a column of S has. The squared norms of the rows that
+    are read go to norms (n,).
     """
     from sketchridge import kernels
 
     sums = kernels.CSR(S.data, S.indices, S.indptr)
     ranges = _ranges(S.shape[0], SHARES * thread_count())
-    run_shared([partial(kernels.gathered_rows, sums, X, a, b, product) for a, b in ranges])
+    run_shared([partial(kernels.gathered_rows, sums, X, a, b, product, norms) for a, b in ranges])
     return product
 
 

@@ -21,6 +21,7 @@ from sketchridge.checkpoint import Checkpoint
 from sketchridge.planner import Choice, Pace, changed, fallen_back, plan
 from sketchridge.preconditioner import (
     BuiltPreconditioner,
+    Embedding,
     FactorCurvature,
     NoPreconditioner,
     Preconditioner,
@@ -29,6 +30,7 @@ from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
 from sketchridge.solvers import Iterate
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 Callback = Callable[[Record], Any]
@@ -150,6 +152,8 @@ class Run:
                 dimension=self.choice.dimension,
             )
         given = self.choice.preconditioner
+        if not (isinstance(given, Embedding) and given.reads_once):
+            read_rows(self.problem)
         if not isinstance(given, BuiltPreconditioner):
             if self.choice.solver.uses_preconditioner:
                 self.preconditioner = given.build(self.problem, self.rng)

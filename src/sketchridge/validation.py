@@ -13,6 +13,8 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from sketchridge.problem import RidgeProblem
+
 Array = NDArray[np.float64]
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 # Squares of squares must neither overflow nor vanish.
@@ -125,6 +127,13 @@ def _check_dtype(array: NDArray[Any], notes: list[str]) -> NDArray[Any]:
     cast = array.astype(target, order="K")
     notes.append(f"X has dtype {array.dtype}: copied to {cast.dtype} ({cast.nbytes / 1e6:.1f} MB)")
     return cast
+
+
+def read_rows(problem: RidgeProblem) -> None:
+    """Read the data for the first time, and refuse what cannot be computed with."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        norms = problem.raw_squared_norms
+    check_norms(norms, problem.scale_rows)
 
 
 def check_norms(squared_norms: Array, scale_rows: bool) -> None:

@@ -18,7 +18,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 
 from sketchridge import validation
 from sketchridge.crossvalidation import Samples
-from sketchridge.driver import Controls, read_rows
+from sketchridge.driver import Controls
 from sketchridge.estimators import inputs
 from sketchridge.estimators.base import RidgeEstimator
 from sketchridge.estimators.classifier import ClassesAsTargets, RidgeClassifier
@@ -35,6 +35,7 @@ from sketchridge.estimators.selection import (
 )
 from sketchridge.problem import RidgeProblem
 from sketchridge.run import Callback
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 

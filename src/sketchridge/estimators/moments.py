@@ -14,10 +14,10 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.driver import read_rows
 from sketchridge.estimators.fit import Fit
 from sketchridge.feature_penalty import varies
 from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 

@@ -23,6 +23,7 @@ from sketchridge.preconditioner.sketched import (
 )
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.products import LARGE_MATRIX, add_gram, gathered_sums, mirrored
+from sketchridge.validation import check_norms, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
@@ -89,7 +90,16 @@ class RowEmbedding:
         S = self.weighted(problem)
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
-        return SketchedRows.of(_product(S, problem.X), problem.mean, shift), S @ problem.Y
+        norms = np.empty(self.n)
+        product = _product(S, problem.X, norms)
+        self._learn_norms(problem, norms)
+        return SketchedRows.of(product, problem.mean, shift), S @ problem.Y
+
+    def _learn_norms(self, problem: RidgeProblem, norms: Array) -> None:
+        """Tell the problem its rows' norms, if it has not asked: these were the first to read."""
+        if not problem.knows_norms and problem.can_wait:
+            problem.learn_norms(norms)
+            check_norms(norms, problem.scale_rows)
 
     def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Targets]:
         """AᵀA, A times a vector (d, 1), and the embedded targets; one pass.
@@ -103,14 +113,18 @@ class RowEmbedding:
         total, image = np.zeros((problem.d, problem.d)), np.empty((self.rows, 1))
         slope = np.zeros((problem.d, problem.targets))
         step = _block(problem.d)
-        block = np.empty((min(step, self.rows), problem.d))
+        block, norms = np.empty((min(step, self.rows), problem.d)), np.empty(self.n)
         for start in range(0, self.rows, step):
             part = slice(start, min(start + step, self.rows))
-            A = gathered_sums(S[part], problem.X, block[: part.stop - start])
+            thrown = S[part]
+            A = gathered_sums(thrown, problem.X, block[: part.stop - start], norms)
+            if not np.isfinite(norms[thrown.indices]).all():
+                read_rows(problem)  # which tells where
             rows = SketchedRows.of(A, problem.mean, shift[part])
             image[part] = rows.multiply(vector)
             slope += rows.adjoint(targets[part])
             add_gram(rows.matrix, total)
+        self._learn_norms(problem, norms)
         return SummedRows(mirrored(total)), image, Targets(slope, np.sum(targets**2, axis=0))
 
     def rounding(self, problem: RidgeProblem) -> float:
@@ -141,12 +155,12 @@ def _is_gathered(X: NDArray[Any]) -> bool:
     return bool(X.flags.c_contiguous and X.size >= LARGE_MATRIX)
 
 
-def _product(S: Any, X: Any) -> Any:
-    """S X in float64: dense in blocks of rows, sparse as it is."""
+def _product(S: Any, X: Any, norms: Array) -> Any:
+    """S X in float64: dense in blocks of rows, sparse as it is; of gathered rows also the norms."""
     if not isinstance(X, np.ndarray):
         return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
     if _is_gathered(X):
-        return gathered_sums(S.tocsr(), X, np.empty((S.shape[0], X.shape[1])))
+        return gathered_sums(S.tocsr(), X, np.empty((S.shape[0], X.shape[1])), norms)
     (s, n), d = S.shape, X.shape[1]
     total = np.zeros((s, d))
     # A block makes a product of s rows: as many rows a block, so that adding it up costs little.
@@ -197,6 +211,11 @@ class Embedding:
     def __post_init__(self) -> None:
         check_rows(self.rows)
         check_kind(self.kind)
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether building it reads every row once, and may be the first to do so."""
+        return THROWS[self.kind] == 1
 
     def _rows(self, problem: RidgeProblem) -> int:
         return resolve_rows(self.rows, 2, problem, self.name)

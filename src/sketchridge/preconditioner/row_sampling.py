@@ -176,7 +176,9 @@ def counted_dimension(problem: RidgeProblem, rows: int, rng: np.random.Generator
     used; and a larger λ leaves fewer of them, but not by more than its ratio.
     """
     sample = RowSample.uniform(problem, rows, rng)
-    share = float(problem.weights[sample.indices].sum())
-    factor, raised = factorise(sample.rows(problem), share * problem.lam)
+    share, few = float(problem.weights[sample.indices].sum()), sample.rows(problem)
+    if not np.isfinite(few.size):
+        return np.inf  # whoever reads all rows will tell
+    factor, raised = factorise(few, share * problem.lam)
     used = factor.cholesky.effective_dimension
     return np.inf if raised or used >= rows else used / (1.0 - used / rows)

@@ -21,6 +21,8 @@ from sketchridge.threads import blas_threads
 
 # λ below this share of the trace, times the size, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
+# A trace that is guessed may be less than the true one by so much.
+MARGIN = 10.0
 # λ below this share of the trace makes a loose certificate, and H's smallest eigenvalue pays.
 NEARLY_NOTHING = 1e-8
 
@@ -39,7 +41,8 @@ class Direct:
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The normal matrix and its factor; a dense copy of X and more where it is singular."""
         side = min(problem.n, problem.d)
-        if _is_singular(problem):
+        known = problem.knows_norms
+        if _is_singular(problem, problem.raw_trace if known else MARGIN * problem.guessed_trace):
             return 2 * problem.n * problem.d + 4 * side**2
         return 2 * side**2
 
@@ -72,7 +75,7 @@ class Factor(Curvature, Protocol):
 
 def factorise(problem: RidgeProblem) -> tuple[Factor, str | None]:
     """Factorise H; the second result says so when the decomposition had to be the singular one."""
-    if _is_singular(problem):
+    if _is_singular(problem, problem.raw_trace):
         return SingularValues.of(problem), _singular_event(problem)
     problem.passes += 1
     if problem.d <= problem.n:
@@ -80,8 +83,8 @@ def factorise(problem: RidgeProblem) -> tuple[Factor, str | None]:
     return DualCholesky.of(problem), None
 
 
-def _is_singular(problem: RidgeProblem) -> bool:
-    return problem.lam <= SINGULAR * min(problem.n, problem.d) * problem.raw_trace
+def _is_singular(problem: RidgeProblem, trace: float) -> bool:
+    return problem.lam <= SINGULAR * min(problem.n, problem.d) * trace
 
 
 def _singular_event(problem: RidgeProblem) -> str:
