@@ -3,6 +3,7 @@
 The answers are checked against a dense least-squares solve.
 """
 
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
@@ -17,10 +18,12 @@ from sketchridge.solvers.components import Components
 from sketchridge.solvers.dual import STARTS_FROM_ZERO
 from sketchridge.solvers.svrg import svrg_moves
 from tests import literal
+from tests.exact import rationals, solve_exactly
 from tests.problems import centred, dense_of, make, with_spectrum
 
 FAMILY = {
     "svrg": SOLVERS["svrg"](),
+    "conjugate": AcceleratedSVRG("conjugate"),
     "katyusha": AcceleratedSVRG("katyusha"),
     "catalyst": AcceleratedSVRG("catalyst"),
     "saga": SOLVERS["saga"](),
@@ -396,3 +399,44 @@ def test_catalyst_without_room_for_a_proximity_is_svrg_at_rest():
         check(X, y, 1.0, solver, "none") for solver in (FAMILY["catalyst"], FAMILY["svrg"])
     )
     assert np.array_equal(catalyst.coef, svrg.coef) and catalyst.passes == svrg.passes
+
+
+def two_targets(seed):
+    """Targets of different blocks of columns, of which one is solved long before the other."""
+    rng = np.random.default_rng(seed)
+    X = np.zeros((40, 14))
+    X[:10, :2] = rng.standard_normal((10, 2))
+    X[10:, 2:] = rng.standard_normal((30, 12)) * np.logspace(0, -2, 12)
+    Y = np.zeros((40, 2))
+    Y[:10, 0], Y[10:, 1] = rng.standard_normal(10), rng.standard_normal(30)
+    return X, Y
+
+
+def true_gaps(X, Y, lam, coef):
+    """F(w) − F* = ½ gᵀH⁻¹g of every target, in exact arithmetic and rounded once, (t,)."""
+    X, Y, W = rationals(X), rationals(Y), rationals(coef.T)
+    H = X.T @ X / len(X) + Fraction(lam) * rationals(np.eye(X.shape[1]))
+    G = X.T @ (X @ W - Y) / len(X) + Fraction(lam) * W
+    return np.array([float(gap) / 2 for gap in np.sum(G * solve_exactly(H, G), axis=0)])
+
+
+@pytest.mark.parametrize("stop", [None, 40])
+@pytest.mark.parametrize("seed", [90, 348, *range(8)])
+def test_a_solved_target_is_left_alone_while_another_is_not(seed, stop):
+    """Its directions would be noise, and its running gradient that of another point."""
+    X, Y = two_targets(seed)
+    records = []
+
+    def callback(record):
+        records.append(record)
+        return len(records) == stop
+
+    method = AcceleratedSVRG(epoch_length=4 if stop is None else None)
+    solution = solve(
+        X, Y, 1e-6, method, "none", max_passes=3000, random_state=seed, callback=callback
+    )
+    assert solution.status is (Status.CONVERGED if stop is None else solution.status)
+    gaps = true_gaps(X, Y, 1e-6, solution.coef)
+    assert np.all(gaps <= solution.gap)
+    objectives = np.array([record.objective for record in records])
+    assert np.all(np.diff(objectives) <= 1e-10 * objectives[0])

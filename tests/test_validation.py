@@ -374,6 +374,12 @@ def test_what_needs_no_look_at_the_data_is_refused_before_it_is_read(wrong, monk
 def test_rows_of_zeros_cannot_be_scaled_by_their_norm():
     """λ measured against an average norm of 0 would be 0."""
     refused(ValueError, "scale_rows", X=np.zeros((N, D)), solver="cg", scale_rows=True)
+    one = np.zeros((N, D))
+    one[0] = 1.0  # which has no weight
+    weights = np.arange(N) > 0
+    refused(
+        ValueError, "scale_rows", X=one, solver="cg", scale_rows=True, sample_weight=weights * 1.0
+    )
 
 
 @pytest.mark.parametrize("form", ["csc", "coo", "bsr"])

@@ -247,9 +247,11 @@ def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
     """Bytes beyond X that the choice will hold at its peak, about."""
     vectors = (6 * problem.d + 4 * problem.n) * problem.targets
     numbers = choice.preconditioner.memory(problem)
-    numbers += choice.solver.memory(problem, choice.preconditioner.directions(problem))
+    rank = choice.preconditioner.directions(problem)
     if isinstance(choice.solver, AcceleratedSVRG) and not choice.preconditioner.low_rank:
-        numbers += problem.X.size // 2  # the copy with scaled columns, in float32
+        numbers += choice.solver.memory_by_columns(problem, rank)
+    else:
+        numbers += choice.solver.memory(problem, rank)
     return 8 * (vectors + numbers)
 
 

@@ -335,14 +335,14 @@ class RidgeProblem:
         """
         scaled = scaled_copy(self.X, factors, np.float32)
         values = scaled if isinstance(scaled, np.ndarray) else scaled.data
-        self.notes.append(
+        note = (
             f"X is copied to float32 with its columns scaled ({values.nbytes / 1e6:.1f} MB), for "
             "the epochs; what is certified is computed from the data as given"
         )
+        if note not in self.notes:  # another λ's copy
+            self.notes.append(note)
         twin = RidgeProblem(scaled, self.Y, lam, self.weights, self.fit_intercept)
         twin.passes = 1.0
-        if self.mean is not None:
-            twin.__dict__["mean"] = factors * self.mean
         return twin
 
     def sampled(self, indices: NDArray[np.int64]) -> RidgeProblem:

@@ -302,7 +302,7 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def scaled_copy(X: Any, factors: Array, dtype: Any = np.float64) -> Any:
-    """X diag(factors), in C order; in float64, for rounded to float32 it is another problem."""
+    """X diag(factors), in C order. Rounded to float32 it is another problem, if a near one."""
     if isinstance(X, np.ndarray):
         return _scaled_rows(X, factors, dtype)
     data = np.empty(X.nnz, dtype)
@@ -359,8 +359,13 @@ def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -
     centre = np.zeros(d) if mean is None else mean
     if X.size < LARGE_MATRIX or not X.flags.c_contiguous:
         step = max(1, CACHED_BLOCK_BYTES // (8 * n))
-        blocks = [slice(start, start + step) for start in range(0, d, step)]
-        return np.concatenate([weights @ (X[:, block] - centre[block]) ** 2 for block in blocks])
+
+        def part(start: int) -> Array:
+            block = slice(start, start + step)
+            squares: Array = weights @ (X[:, block] - centre[block]) ** 2
+            return squares
+
+        return np.concatenate(run_shared([partial(part, start) for start in range(0, d, step)]))
     from sketchridge import kernels
 
     return _summed(

@@ -133,10 +133,10 @@ def read_rows(problem: RidgeProblem) -> None:
     """Read the data for the first time, and refuse what cannot be computed with."""
     with np.errstate(over="ignore", invalid="ignore"):
         norms = problem.raw_squared_norms
-    check_norms(norms, problem.scale_rows)
+    check_norms(norms, problem.scale_rows and not np.any(norms[problem.weights > 0]))
 
 
-def check_norms(squared_norms: Array, scale_rows: bool) -> None:
+def check_norms(squared_norms: Array, no_scale: bool = False) -> None:
     """Every value of X is finite, and of a size whose squares are numbers, if the norms say so."""
     wrong = np.flatnonzero(~np.isfinite(squared_norms))
     if wrong.size:
@@ -146,8 +146,11 @@ def check_norms(squared_norms: Array, scale_rows: bool) -> None:
         )
     largest = float(np.sqrt(squared_norms.max()))
     _check_size("X", largest)
-    if scale_rows and largest == 0:
-        raise ValueError("scale_rows=True needs a row of X that is not zero: all are; leave it out")
+    if no_scale:
+        raise ValueError(
+            "scale_rows=True needs a row of X that is not zero (and has a weight): none is; leave "
+            "it out"
+        )
 
 
 def _check_size(name: str, largest: float) -> None:

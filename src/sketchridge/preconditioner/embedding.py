@@ -99,7 +99,7 @@ class RowEmbedding:
         """Tell the problem its rows' norms, if it has not asked: these were the first to read."""
         if not problem.knows_norms and problem.can_wait:
             problem.learn_norms(norms)
-            check_norms(norms, problem.scale_rows)
+            check_norms(norms)
 
     def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Targets]:
         """AᵀA, A times a vector (d, 1), and the embedded targets; one pass.

@@ -254,7 +254,7 @@ class Lanczos:
         "rank" keeps k Ritz pairs, as the paper does; "all" keeps all q·k that were paid for.
     scaling
         Not 0: the columns are first divided by (diag C + λ)^(scaling / 2), one pass more; P is
-        then no longer low rank plus identity, and serves cg, gd and agd.
+        then no longer low rank plus identity, and serves cg, gd, agd and accelerated_svrg.
     """
 
     rank: Rank = "auto"
@@ -327,7 +327,7 @@ class Nystrom:
         The number of random directions that C is applied to.
     scaling
         Not 0: the columns are first divided by (diag C + λ)^(scaling / 2), one pass more; P is
-        then no longer low rank plus identity, and serves cg, gd and agd.
+        then no longer low rank plus identity, and serves cg, gd, agd and accelerated_svrg.
     rows
         The number of rows, drawn at random, that stand for all in the sketch: a few times the
         rank are nearly as good, and cost as much less. "all" takes them all.

@@ -74,7 +74,8 @@ def check_allowed(solver: Solver, preconditioner: Any) -> None:
     known = preconditioner.name in allowed
     if known and (preconditioner.low_rank or allowed != LOW_RANK):
         return
-    pair = f"preconditioner={preconditioner.name!r} does not go with solver={solver.name!r}"
+    method = f" (method={solver.method!r})" if isinstance(solver, AcceleratedSVRG) else ""
+    pair = f"preconditioner={preconditioner.name!r} does not go with solver={solver.name!r}{method}"
     if allowed == ALONE:
         why = _WHY_ALONE.get(solver.name, "it works without")
         raise ValueError(f"{pair}: {why}; leave it at 'auto'")

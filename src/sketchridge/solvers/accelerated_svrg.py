@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Components, Order, grown, memory_of_rows
-from sketchridge.solvers.conjugate_svrg import WINDOW, conjugate
+from sketchridge.solvers.conjugate_svrg import WINDOW, conjugate, scaled_memory
 from sketchridge.solvers.svrg import BACK_OFF, BOLD_STEPS, svrg_moves
 from sketchridge.validation import check_integer
 
@@ -68,9 +68,15 @@ class AcceleratedSVRG:
         return self.method == "conjugate"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The rows' coordinates in the preconditioner's basis, and a copy of Fortran rows."""
-        directions = 2 * WINDOW * problem.d * problem.targets if self.method == "conjugate" else 0
-        return memory_of_rows(problem, rank, problem.n) + directions
+        """The rows' coordinates in the basis, a copy of Fortran rows, and the directions."""
+        return memory_of_rows(problem, rank, problem.n) + self._directions(problem)
+
+    def memory_by_columns(self, problem: RidgeProblem, rank: int) -> int:
+        """The same with scaled columns: it is their copy whose rows are read."""
+        return scaled_memory(problem, rank) + self._directions(problem)
+
+    def _directions(self, problem: RidgeProblem) -> int:
+        return 2 * WINDOW * problem.d * problem.targets if self.method == "conjugate" else 0
 
     def iterates(
         self,

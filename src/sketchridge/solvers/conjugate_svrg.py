@@ -4,7 +4,7 @@ From the gradient g at w an epoch of SVRG makes a move near −H⁻¹g: it acts 
 is drawn anew every time. Flexible conjugate gradients (Notay, 2000) take what a preconditioner
 gives, make it conjugate to the last few directions, and go to the least F along it. The product
 with H that this needs takes the place of the next snapshot's gradient: an epoch costs what it does
-in SVRG, the objective never grows, and the passes grow with the root of what SVRG's grow with.
+in SVRG, the objective does not grow, and the passes grow with the root of what SVRG's grow with.
 
 As F is minimised by the directions, an epoch may work on something simpler: the columns may be
 scaled, with the least of the penalties that they then have for all of them.
@@ -22,15 +22,19 @@ from numpy.typing import NDArray
 
 from sketchridge.preconditioner import LowRankPreconditioner, by_columns
 from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.products import WIDE_BLOCK_BYTES
 from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
 from sketchridge.solvers.components import Components
 from sketchridge.solvers.svrg import BACK_OFF, svrg_moves
+from sketchridge.threads import thread_count
 
 # In units of 1/β̂: bolder epochs are noisier, and no better as directions.
 STEP = 1.0
 # The epochs' noise spoils what is conjugate: with one direction text took twice the epochs, and
 # with twenty no fewer.
 WINDOW = 4
+# A direction that keeps no more than this share of its bend, when it is made conjugate, is noise.
+CANCELLED = 1e-6
 
 
 def conjugate(
@@ -81,15 +85,30 @@ class Direction:
     vectors: Array  # (d, t)
     images: Array  # (d, t)
     bend: Array  # (t,)
+    length: Array  # (t,) of all that p was made of: its rounding is in proportion to that
 
     @classmethod
-    def of(cls, moves: Array, images: Array, conjugate_to: list[Direction]) -> Direction:
-        """The moves (d, t), whose products with H are `images`, made conjugate to others."""
-        for other in conjugate_to:
-            share = quotient(_products(moves, other.images), other.bend)
-            moves = moves - share * other.vectors
+    def of(cls, moves: Array, images: Array) -> Direction:
+        """The moves (d, t), whose products with H are `images`, as they are."""
+        bend = np.maximum(_products(moves, images), 0.0)
+        return cls(moves, images, bend, np.linalg.norm(moves, axis=0))
+
+    def conjugate_to(self, others: list[Direction]) -> Direction:
+        """Less its part along the others; as it is for targets where that leaves nothing."""
+        vectors, images, length = self.vectors, self.images, self.length
+        for other in others:
+            share = quotient(_products(vectors, other.images), other.bend)
+            vectors = vectors - share * other.vectors
             images = images - share * other.images
-        return cls(moves, images, np.maximum(_products(moves, images), 0.0))
+            length = length + np.abs(share) * other.length
+        bend = _products(vectors, images)
+        whole = bend > CANCELLED * self.bend
+        return Direction(
+            np.where(whole, vectors, self.vectors),
+            np.where(whole, images, self.images),
+            np.where(whole, bend, self.bend),
+            np.where(whole, length, self.length),
+        )
 
 
 def _from(
@@ -105,19 +124,22 @@ def _from(
     W, gradient, objective = fresh.coef, fresh.gradient, fresh.objective
     window: list[Direction] = []
     travelled, products = np.zeros(problem.targets), 0
+    floor = problem.rounding(fresh)
     while True:
         moves = epochs.moves(gradient, length, steps, rng)
         problem.passes += length / problem.n
+        # Where nothing is left of the gradient but rounding, there is no direction to go.
+        moves = np.where(np.linalg.norm(gradient, axis=0) > floor, moves, 0.0)
         images = problem.gram(moves) + problem.lam * moves
         steps, event, moves, images = _tamed(gradient, moves, images, steps)
-        direction = Direction.of(moves, images, window)
+        direction = Direction.of(moves, images).conjugate_to(window)
         slope = _products(gradient, direction.vectors)
         far = -quotient(slope, direction.bend)
         W = W + far * direction.vectors
         gradient = gradient + far * direction.images
         objective = objective + 0.5 * far * slope
         window = [direction, *window][:WINDOW]
-        travelled = travelled + np.abs(far) * np.linalg.norm(direction.vectors, axis=0)
+        travelled = travelled + np.abs(far) * direction.length
         products += 1
         sent = yield Iterate(
             W,
@@ -132,6 +154,13 @@ def _from(
         )
         if sent is not None:
             return sent, steps
+
+
+def scaled_memory(problem: RidgeProblem, rank: int) -> int:
+    """The numbers that epochs on scaled columns hold: the copy, its coordinates, and its blocks."""
+    wide = 2 * thread_count() * WIDE_BLOCK_BYTES // 8 if rank else 0
+    size = int(problem.X.size)
+    return size // 2 + min(wide, size) + problem.n * (rank + 6)
 
 
 def _tamed(
