@@ -130,11 +130,13 @@ def test_blocks_and_compiled_loops_sum_the_same_squares(monkeypatch, constant):
 @every_kind
 def test_scaled_columns_are_those_of_numpy(monkeypatch, kind, dtype, small):
     monkeypatch.setattr("sketchridge.products.SMALL_WORK", small)
+    monkeypatch.setattr("sketchridge.products.LARGE_MATRIX", small)
     X = problem_of(kind, "tall", False).X
     factors = np.random.default_rng(0).uniform(0.5, 2.0, X.shape[1])
-    scaled = scaled_copy(X, factors, dtype)
-    expected = (dense_of(X).astype(float) * factors).astype(dtype)
-    np.testing.assert_array_equal(dense_of(scaled), expected)
+    scaled, norms = scaled_copy(X, factors, dtype)
+    expected = dense_of(X).astype(float) * factors
+    np.testing.assert_array_equal(dense_of(scaled), expected.astype(dtype))
+    np.testing.assert_allclose(norms, np.sum(expected**2, axis=1), rtol=1e-5)
 
 
 def sketched_parts(built, problem):

@@ -280,7 +280,7 @@ class CopiedColumns(FeaturePenaltyProblem):
                 "reads the rows of X cannot project unpenalised columns out: use solver='cg' with "
                 "'nystrom' (of all rows) or 'lanczos', or solver='direct'"
             )
-        scaled = scaled_copy(X, factors)
+        scaled, _ = scaled_copy(X, factors)
         super().__init__(scaled, Y, lam, sample_weight, fit_intercept)
         values = scaled if isinstance(X, np.ndarray) else scaled.data
         self.notes.append(

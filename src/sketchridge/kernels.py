@@ -1497,10 +1497,31 @@ def renumber_indices(indices: Array, places: Array, start: int, stop: int, out: 
 
 
 @njit(nogil=True, cache=True)
-def csr_scale_columns(rows: CSR, factors: Array, start: int, stop: int, scaled: Array) -> None:
-    """scaled_q = the q-th value times the factor of its column, for a range of values."""
-    for q in range(start, stop):
-        scaled[q] = rows.data[q] * factors[np.uint64(rows.indices[q])]
+def csr_scale_columns(
+    rows: CSR, factors: Array, start: int, stop: int, scaled: Array, norms: Array
+) -> None:
+    """scaled = the values times the factors of their columns, and the rows' squared norms then."""
+    for i in range(start, stop):
+        total = 0.0
+        for q in range(rows.indptr[i], rows.indptr[i + 1]):
+            value = rows.data[q] * factors[np.uint64(rows.indices[q])]
+            scaled[q] = value
+            total += value * value
+        norms[i] = total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dense_scale_columns(
+    X: Array, factors: Array, start: int, stop: int, scaled: Array, norms: Array
+) -> None:
+    """`csr_scale_columns` for dense rows."""
+    for i in range(start, stop):
+        total = 0.0
+        for j in range(X.shape[1]):
+            value = X[i, j] * factors[j]
+            scaled[i, j] = value
+            total += value * value
+        norms[i] = total
 
 
 @njit(nogil=True, cache=True)

@@ -333,7 +333,7 @@ class RidgeProblem:
         Passes over the copy count there, the one that made it first; what is said of the data
         stays with this problem.
         """
-        scaled = scaled_copy(self.X, factors, np.float32)
+        scaled, norms = scaled_copy(self.X, factors, np.float32)
         values = scaled if isinstance(scaled, np.ndarray) else scaled.data
         note = (
             f"X is copied to float32 with its columns scaled ({values.nbytes / 1e6:.1f} MB), for "
@@ -343,6 +343,7 @@ class RidgeProblem:
             self.notes.append(note)
         twin = RidgeProblem(scaled, self.Y, lam, self.weights, self.fit_intercept)
         twin.passes = 1.0
+        twin.learn_norms(norms)
         return twin
 
     def sampled(self, indices: NDArray[np.int64]) -> RidgeProblem:

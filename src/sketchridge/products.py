@@ -301,36 +301,43 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
     return narrow
 
 
-def scaled_copy(X: Any, factors: Array, dtype: Any = np.float64) -> Any:
-    """X diag(factors), in C order. Rounded to float32 it is another problem, if a near one."""
+def scaled_copy(X: Any, factors: Array, dtype: Any = np.float64) -> tuple[Any, Array]:
+    """X diag(factors), in C order, and its rows' squared norms (n,).
+
+    Rounded to float32 it is another problem, if a near one.
+    """
     if isinstance(X, np.ndarray):
         return _scaled_rows(X, factors, dtype)
-    data = np.empty(X.nnz, dtype)
+    data, norms = np.empty(X.nnz, dtype), np.empty(X.shape[0])
+    scaled = scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
     if X.nnz < SMALL_WORK:
         data[:] = X.data * factors.take(X.indices)
-    else:
-        from sketchridge import kernels
+        return scaled, _row_sums_of_squares(scaled, None)
+    from sketchridge import kernels
 
-        rows = kernels.CSR(X.data, X.indices, X.indptr)
-        run_all(
-            [
-                partial(kernels.csr_scale_columns, rows, factors, start, stop, data)
-                for start, stop in _ranges(X.nnz, thread_count())
-            ]
-        )
-    return scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+    rows = kernels.CSR(X.data, X.indices, X.indptr)
+    ranges = SparseProducts(X)._row_ranges()
+    run_all([partial(kernels.csr_scale_columns, rows, factors, *r, data, norms) for r in ranges])
+    return scaled, norms
 
 
-def _scaled_rows(X: NDArray[Any], factors: Array, dtype: Any) -> NDArray[Any]:
-    scaled = np.empty(X.shape, dtype)
-    step = max(1, CACHED_BLOCK_BYTES // (8 * X.shape[1]))
+def _scaled_rows(X: NDArray[Any], factors: Array, dtype: Any) -> tuple[NDArray[Any], Array]:
+    scaled, norms = np.empty(X.shape, dtype), np.empty(X.shape[0])
+    compiled = X.flags.c_contiguous and X.size >= LARGE_MATRIX
 
-    def part(start: int) -> None:
-        rows = slice(start, start + step)
-        np.multiply(X[rows], factors, out=scaled[rows], casting="same_kind")
+    def part(start: int, stop: int) -> None:
+        if compiled:
+            from sketchridge import kernels
 
-    run_shared([partial(part, start) for start in range(0, X.shape[0], step)])
-    return scaled
+            kernels.dense_scale_columns(X, factors, start, stop, scaled, norms)
+            return
+        block = X[start:stop] * factors
+        scaled[start:stop] = block
+        np.einsum("ij,ij->i", block, block, out=norms[start:stop])
+
+    parts = max(thread_count(), X.nbytes // CACHED_BLOCK_BYTES)
+    run_shared([partial(part, start, stop) for start, stop in _ranges(X.shape[0], parts)])
+    return scaled, norms
 
 
 def column_squares(X: Any, weights: Array, mean: Array | None) -> Array:
