@@ -33,6 +33,7 @@ SAMPLED = [
     Embedding(rows=9),
     Embedding(kind="countsketch"),
 ]
+NARROW = Embedding(rows=16, storage="float32")
 SPECS = [Diagonal(), Diagonal(0.5), Diagonal(0), *SCALED, *SAMPLED]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_shape = pytest.mark.parametrize("shape", SHAPES)
@@ -344,7 +345,7 @@ def test_a_row_thrown_once_may_hide_another_and_thrown_often_may_not():
     assert condition(problem, build(Embedding(kind="countsketch"), problem)) >= 1e4
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
 @every_shape
 def test_the_least_curvature_is_about_the_smallest_eigenvalue_or_below(spec, shape):
     problem = problem_of("C", shape, True)
@@ -383,7 +384,7 @@ def test_a_scaled_sketch_keeps_its_scaling_at_another_lambda(spec):
         assert_inverse(first.at(lam), roots @ sketch @ roots + lam * np.eye(problem.d))
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
 @pytest.mark.parametrize("kind", ["C", "csr"])
 @every_variant
 def test_it_knows_its_data_again(spec, kind, intercept):
@@ -396,7 +397,7 @@ def test_it_knows_its_data_again(spec, kind, intercept):
     assert not preconditioner.describes(problem_of(kind, "tall", not intercept))
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
 def test_permuted_columns_are_other_data(spec):
     """They leave the norms of the rows as they are."""
     problem = problem_of("C", "tall", False)
@@ -404,7 +405,7 @@ def test_permuted_columns_are_other_data(spec):
     assert not build(spec, problem).describes(make(X, np.ones(60), LAM, problem.weights))
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
 @pytest.mark.parametrize("solver", ["cg", "agd"])
 def test_one_sketch_serves_many_solves_and_is_not_relied_on_for_others(spec, solver):
     X, rng = matrix("C", "tall"), np.random.default_rng(0)
@@ -418,7 +419,7 @@ def test_one_sketch_serves_many_solves_and_is_not_relied_on_for_others(spec, sol
     assert any("other data" in note for note in foreign.plan.notes)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
 def test_the_same_seed_gives_the_same_preconditioner(spec):
     problem = problem_of("csr", "tall", True)
     a, b, c = (inverse_of(build(spec, problem, seed)) for seed in (3, 3, 4))
@@ -457,6 +458,8 @@ def test_passes_are_counted(spec, passes):
         RowSampling(),
         RowSampling(method="leverage"),
         Embedding(),
+        Embedding(storage="float32"),
+        Embedding(kind="countsketch", storage="float32"),
     ],
     ids=str,
 )
@@ -491,6 +494,7 @@ def test_memory_is_predicted(spec, shape, kind):
         (lambda: RowSampling(method="best"), ValueError, "method='best'"),
         (lambda: Embedding(rows=True), TypeError, "rows=True"),
         (lambda: Embedding(kind="gauss"), ValueError, "kind='gauss'"),
+        (lambda: Embedding(storage="half"), ValueError, "storage='half'"),
     ],
 )
 def test_parameters_without_meaning_are_refused_by_name(make_spec, error, said):
@@ -529,6 +533,7 @@ def random_specs(case, rng):
         "leverage": RowSampling(count, "leverage"),
         "sparse sign": Embedding(count),
         "countsketch": Embedding(count, "countsketch"),
+        "narrow": Embedding(max(count, min(case.X.shape)), storage="float32"),
         "scaled nystrom": Nystrom(rank, scaling=scaling),
         "scaled lanczos": Lanczos(rank, blocks=2, scaling=scaling),
     }
@@ -543,7 +548,10 @@ def test_a_certified_gap_is_never_below_the_true_gap(family):
         problem, exact = case.problem(), case.exact()
         forms = {name: spec.build(problem, rng) for name, spec in random_specs(case, rng).items()}
         other = case.lam * 10.0 ** rng.uniform(-3, 3)
-        forms |= {f"{n} moved": forms[n].at(other).at(case.lam) for n in ("uniform", "sparse sign")}
+        forms |= {
+            f"{n} moved": forms[n].at(other).at(case.lam)
+            for n in ("uniform", "sparse sign", "narrow")
+        }
         for point, W in points(exact, rng):
             evaluation = problem.evaluate(W)
             truth = exact.gap(W, problem.intercept(W))
@@ -574,7 +582,7 @@ def test_the_gap_of_a_solution_is_never_below_the_true_gap(method):
     audit.verdict()
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
 @every_shape
 def test_what_a_certificate_rests_on_is_below_H(spec, shape):
     """c·gᵀP⁻¹g ≥ gᵀH⁻¹g for every g: in double precision, on larger problems than the exact."""
@@ -614,7 +622,13 @@ def test_the_degrees_of_freedom_are_bounded():
     X, y = rng.standard_normal((12, 5)) * 10.0 ** rng.uniform(-2, 0, 5), rng.standard_normal(12)
     for lam in 10.0 ** np.arange(-6.0, 2.0):
         expected = degrees_of_freedom(X, lam, fit_intercept=True)
-        for spec in [*SAMPLED[1:4], Embedding(3), Embedding(kind="countsketch"), Diagonal()]:
+        for spec in [
+            *SAMPLED[1:4],
+            Embedding(12, storage="float32"),
+            Embedding(3),
+            Embedding(kind="countsketch"),
+            Diagonal(),
+        ]:
             settings = {"fit_intercept": True, "random_state": 0, "tol": 0.1}
             solution = solve(X, y, lam, "cg", spec, **settings)
             low, high = solution.degrees_of_freedom_bounds
@@ -710,3 +724,69 @@ def test_rows_embedded_block_by_block_make_the_same_preconditioner(
     A = S @ (X if problem.mean is None else X - problem.mean)
     G = rng.standard_normal((20, 1))
     assert parts.apply(G) == pytest.approx(np.linalg.solve(A.T @ A + 1e-3 * np.eye(20), G))
+
+
+# -- a factor in float32 -----------------------------------------------------------------------
+
+
+def narrow_problem(seed, lam=1e-8, offset=0.0):
+    """Decaying spectrum, trace one, as few rows as a rational check bears."""
+    rng = np.random.default_rng(seed)
+    X = with_spectrum(rng, 90, 12, 0.5 ** np.arange(12.0)) + offset
+    X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
+    return make(X, X @ rng.standard_normal(12) + rng.standard_normal(90), lam)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("lam", [1e-9, 1e-8, 1e-4])
+def test_the_energy_by_a_narrow_factor_is_an_upper_bound_and_a_close_one(seed, lam):
+    problem = narrow_problem(seed, lam, offset=0.3)
+    factor = build(Embedding(rows=40, storage="float32"), problem).factor
+    assert not factor.exact and factor.rows.matrix.dtype == np.float32
+    A = rationals(factor.rows.matrix.astype(float))
+    P = A.T @ A + rationals(lam * np.eye(12))
+    G = np.random.default_rng(seed).standard_normal((12, 3)) * 10.0 ** np.array([-6.0, 0.0, 3.0])
+    exact = np.sum(rationals(G) * solve_exactly(P, rationals(G)), axis=0)
+    bound = factor.energy(G)
+    assert all(truth <= float(given) for truth, given in zip(exact, bound, strict=True))
+    assert np.all(bound <= 1.2 * exact.astype(float))
+
+
+def test_a_narrow_factor_preconditions_as_the_wide_one_does():
+    problem = narrow_problem(0)
+    H = dense_parts(problem)[1] + problem.lam * np.eye(12)
+    wide, narrow = (build(Embedding(rows=60, storage=s), problem) for s in ("float64", "float32"))
+    conditions = []
+    for built in (wide, narrow):
+        values = np.linalg.eigvals(inverse_of(built) @ H).real
+        conditions.append(values.max() / values.min())
+    assert conditions[1] <= 4 * conditions[0]
+    np.testing.assert_allclose(inverse_of(narrow), inverse_of(narrow).T, rtol=1e-6)
+
+
+def test_what_float32_cannot_hold_is_factorised_in_float64_and_said_so():
+    rng = np.random.default_rng(0)
+    X, y = 1e25 * rng.standard_normal((80, 6)), rng.standard_normal(80)
+    spec = Embedding(rows=30, storage="float32")
+    solution = solve(X, y, 1e40, solver="cg", preconditioner=spec, random_state=0)
+    assert solution.converged and solution.preconditioner.factor.exact
+    assert "embedded again, in float64" in str(solution.plan)
+    few = solve(X / 1e25, y, 1e-8, "cg", Embedding(rows=4, storage="float32"), random_state=0)
+    assert "kept in float64" in str(few.plan)
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
+def test_a_solve_with_a_narrow_factor_is_certified_on_the_data_as_given(tol):
+    problem = narrow_problem(1)
+    solution = solve(
+        problem.X,
+        problem.Y[:, 0],
+        1e-8,
+        solver="cg",
+        preconditioner=NARROW,
+        tol=tol,
+        random_state=0,
+    )
+    best = solve(problem.X, problem.Y[:, 0], 1e-8, solver="direct").objective
+    assert solution.converged and "float32" in str(solution.plan)
+    assert solution.objective - best <= solution.gap <= tol * problem.null_objective[0]

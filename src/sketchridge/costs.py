@@ -95,17 +95,20 @@ class Costs:
         factor = side**3 / 3 / self.machine.factor_flops
         return gram + factor + FIXED_PASSES * self.a_pass
 
-    def sampled_rows(self, rows: int) -> float:
-        """The Gram matrix of sampled rows and its factor."""
-        side = min(rows, self.d)
-        gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops)
+    def sampled_rows(self, rows: int, narrow: bool = False) -> float:
+        """The Gram matrix of sampled rows and its factor, in float32 if they are narrow."""
+        side, faster = min(rows, self.d), 1.0
+        if narrow:
+            faster = self.machine.flops32 / self.machine.flops
+        gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops * faster)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
-        return gram + side**3 / 3 / self.machine.factor_flops
+        return gram + side**3 / 3 / (self.machine.factor_flops * faster)
 
-    def embedded_rows(self, rows: int) -> float:
+    def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""
-        return EMBEDDING_PASSES * self.bytes / self.machine.bandwidth + self.sampled_rows(rows)
+        passes = EMBEDDING_PASSES * self.bytes / self.machine.bandwidth
+        return passes + self.sampled_rows(rows, narrow)
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""

@@ -1701,6 +1701,21 @@ def csr_adjoint(rows: CSR, r: Array, start: int, stop: int, product: Array) -> N
         _csr_row_outer(rows, i, r[i], product)
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def cholesky_solve(lower: Array, x: Array) -> None:
+    """x becomes (L Lᵀ)⁻¹ x, in float64 whatever L (d, d) is; only the lower half is read."""
+    for i in range(x.size):
+        inner = 0.0
+        for j in range(i):
+            inner += np.float64(lower[i, j]) * x[j]
+        x[i] = (x[i] - inner) / lower[i, i]
+    for i in range(x.size - 1, -1, -1):
+        x[i] /= lower[i, i]
+        factor = x[i]
+        for j in range(i):
+            x[j] -= factor * np.float64(lower[i, j])
+
+
 # ----------------------------------------------------------------------------------------
 # The vectors of an iteration of conjugate gradients
 # ----------------------------------------------------------------------------------------

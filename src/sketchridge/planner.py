@@ -37,6 +37,8 @@ from sketchridge.preconditioner import (
     ScaledPreconditioner,
     counted_dimension,
 )
+from sketchridge.preconditioner.embedding import Storage
+from sketchridge.preconditioner.narrow import SHIFT
 from sketchridge.problem import ROWS_LOOKED_AT, RidgeProblem
 from sketchridge.solution import Forecast
 from sketchridge.solvers import (
@@ -70,6 +72,8 @@ FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
+# A factor in float32 serves where λ is at least half of what its rounding is made up for by.
+NARROWEST_FACTOR = 0.5 * SHIFT
 # Columns whose mean squares differ by more than this are scaled before the sketch.
 UNEVEN_COLUMNS = 1e4
 # A prediction from the spectrum must be so much better than a sure one to be preferred.
@@ -131,7 +135,8 @@ class Candidate:
         if name == NoPreconditioner.name:
             return self._solver
         size = getattr(self.preconditioner, "rank", getattr(self.preconditioner, "rows", None))
-        return f"{self._solver} with {name}" + (f" {size}" if size else "")
+        narrow = getattr(self.preconditioner, "storage", None) == "float32"
+        return f"{self._solver} with {name}" + (f" {size}" if size else "") + " (32 bits)" * narrow
 
     @property
     def _solver(self) -> str:
@@ -440,9 +445,12 @@ def _embedded(
 ) -> Iterator[Candidate]:
     """CG with an embedding into so many rows; the cost is sure if it does not rest on a count."""
     iterations = embedded_iterations(rows, problem.n, dimension, tol)
-    recipe = Embedding(rows=rows, kind="countsketch")
     sure = dimension >= problem.d
-    yield from _factored(problem, costs, tol, recipe, iterations, costs.embedded_rows(rows), sure)
+    bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace and problem.targets == 1
+    storage: Storage = "float32" if bears and rows >= problem.d else "float64"
+    recipe = Embedding(rows=rows, kind="countsketch", storage=storage)
+    built = costs.embedded_rows(rows, narrow=storage == "float32")
+    yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
 
 
 def _factored(

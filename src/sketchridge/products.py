@@ -151,7 +151,7 @@ class DenseProducts:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
         if self.own_threads(V.shape[1]):
             shifts = np.broadcast_to(shift, (weights.size, 1))
-            R, product = self._compiled_residual(V, shifts, weights)
+            R, product = self.compiled_residual(V, shifts, weights)
             return product, weights @ R
 
         def part(start: int, stop: int) -> tuple[Array, Array]:
@@ -172,7 +172,7 @@ class DenseProducts:
     ) -> tuple[Array, Array]:
         """R = X V − 1 shiftᵀ − targets (n, k), and Xᵀ diag(weights) R (d, k)."""
         if self.own_threads(V.shape[1]):
-            return self._compiled_residual(V, targets + shift, weights)
+            return self.compiled_residual(V, targets + shift, weights)
         R = np.empty(targets.shape)
 
         def part(start: int, stop: int) -> Array:
@@ -190,7 +190,8 @@ class DenseProducts:
         """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
         return bool(columns == 1 and self.X.flags.c_contiguous and self.X.size >= LARGE_MATRIX)
 
-    def _compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
+    def compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
+        """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector and rows in C order."""
         from sketchridge import kernels
 
         R, v = np.empty((weights.size, 1)), np.ascontiguousarray(V[:, 0])
@@ -261,8 +262,11 @@ class SampledProducts(DenseProducts):
             yield rows, part.astype(np.float64, copy=False)
 
 
-def add_gram(A: Array, total: Array) -> None:
-    """Add AᵀA to the lower triangle of total (d, d), on all threads; what is above may change."""
+def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:
+    """Add AᵀA to the lower triangle of total (d, d), on all threads; what is above may change.
+
+    Both are float64, or float32.
+    """
     if A.size * A.shape[1] < SMALL_GRAM:
         total += A.T @ A
         return

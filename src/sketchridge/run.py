@@ -92,7 +92,7 @@ class Run:
     tries_objective: bool = True  # whether a point of small enough objective is worth a pass
     pace: Pace = field(default_factory=Pace)
     guess: Array | None = None  # a point that comes with the preconditioner, better than zero
-    metric: Curvature | None = None  # that of the preconditioner, where it is P itself
+    metric: FactorCurvature | None = None  # that of the preconditioner, where it is P itself
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 
@@ -251,9 +251,8 @@ class Run:
         size = np.sqrt(self.curvature.energy(fresh.gradient))
         off = np.sqrt(self.curvature.energy(fresh.gradient - slope))
         drifted = not bool(np.all(off <= DRIFT * size))
-        running = size if drifted else np.sqrt(self.curvature.energy(slope))
-        certified = np.sqrt(2 * self._certify(fresh) / self.curvature.constant)
-        self.shortfall = np.maximum(certified - running, 0.0)
+        running = size if drifted else self._running_size(iterate)
+        self._learn_shortfall(self._certify(fresh), running)
         return drifted
 
     def _look_at_running(self, iterate: Iterate) -> Evaluation | None:
@@ -270,27 +269,53 @@ class Run:
         if not np.all(np.isfinite(iterate.energy)):
             return self.problem.evaluate(iterate.point())
         assert self.curvature is not None
-        # Where the certificate is by the preconditioner itself, the solver has done the work.
-        known = self.curvature is self.metric
-        size = np.sqrt(iterate.energy if known else self.curvature.energy(iterate.slope()))
+        size = self._running_size(iterate)
         estimate = 0.5 * self.curvature.constant * (size + self.shortfall) ** 2
         self.gap_per_energy = estimate / np.maximum(iterate.energy, 1e-300)
         self._note_progress(float(np.max(estimate)))
         # Below a tenth of what rounding adds there is nothing more to gain.
         done = (estimate <= goal) | (size < 0.1 * self.shortfall)
-        if np.all(done) or self.idle_looks >= STAGNATION_PATIENCE:
-            return self._settled(iterate)
+        idle = self.idle_looks >= STAGNATION_PATIENCE
+        if np.all(done) or idle:
+            settled = self._settled(iterate, last=idle)
+            if settled is not None:
+                return settled
         self._reconsider(estimate)
         self._record(iterate.objective, estimate, False, iterate.event)
         self._save()
         return None
 
-    def _settled(self, iterate: Iterate) -> Evaluation:
-        """An evaluation of the point: without a pass if that certifies it, else a fresh one."""
+    def _running_size(self, iterate: Iterate) -> Array:
+        """The root of gᵀP⁻¹g of a running gradient (t,), for the P of the certificate.
+
+        Where that is the preconditioner, or near it, the solver has done the work.
+        """
+        assert self.curvature is not None and iterate.energy is not None
+        known = self.curvature is self.metric
+        return np.sqrt(iterate.energy if known else self.curvature.energy(iterate.slope()))
+
+    def _settled(self, iterate: Iterate, last: bool) -> Evaluation | None:
+        """An evaluation of the point: without a pass if that certifies it, else a fresh one.
+
+        None where the preconditioner is only near the P of the certificate, and what it promised
+        is not there yet: unless this is to be the last look.
+        """
         known = None if iterate.known is None else iterate.known()
-        if known is not None and np.all(self._relative(self._certify(known)) <= self.limits.tol):
-            return known
+        if known is not None:
+            gap = self._certify(known)
+            if np.all(self._relative(gap) <= self.limits.tol):
+                return known
+            near = self.metric is not None and not self.metric.exact
+            if near and self.curvature is self.metric and not last:
+                self._learn_shortfall(gap, self._running_size(iterate))
+                return None
         return self.problem.evaluate(iterate.point())
+
+    def _learn_shortfall(self, gap: Array, running: Array) -> None:
+        """Remember what a certificate had above its running gradient."""
+        assert self.curvature is not None
+        certified = np.sqrt(2 * gap / self.curvature.constant)
+        self.shortfall = np.maximum(certified - running, 0.0)
 
     def _look_at_estimate(self, iterate: Iterate, estimate: Array) -> None:
         """Evaluate a point whose gap the solver reckons, if that promises success."""

@@ -6,6 +6,7 @@ buckets; buckets are of equal size to one row. It is never dense, and is made ag
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
 from sketchridge.preconditioner.factor import SketchedRows, SummedRows, sparse_factor
+from sketchridge.preconditioner.narrow import NarrowRows
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
     Targets,
@@ -26,6 +28,7 @@ from sketchridge.products import LARGE_MATRIX, add_gram, gathered_sums, mirrored
 from sketchridge.validation import check_norms, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
+Storage = Literal["float64", "float32"]
 # How often a row is thrown: often enough to be spread well, seldom enough to be cheap.
 THROWS: dict[Kind, int] = {"sparse_sign": 4, "countsketch": 1}
 
@@ -101,17 +104,14 @@ class RowEmbedding:
             problem.learn_norms(norms)
             check_norms(norms)
 
-    def normal(self, problem: RidgeProblem, vector: Array) -> tuple[SummedRows, Array, Targets]:
-        """AᵀA, A times a vector (d, 1), and the embedded targets; one pass.
+    def blocks(self, problem: RidgeProblem) -> Iterator[tuple[slice, SketchedRows, Array]]:
+        """Dense rows, embedded a block at a time in the same memory, and their targets; one pass.
 
-        Dense rows are embedded block by block, and not kept.
+        The problem learns its rows' norms on the way.
         """
         S = self.weighted(problem).tocsr()
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
-        targets: Array = S @ problem.Y
-        total, image = np.zeros((problem.d, problem.d)), np.empty((self.rows, 1))
-        slope = np.zeros((problem.d, problem.targets))
         step = _block(problem.d)
         block, norms = np.empty((min(step, self.rows), problem.d)), np.empty(self.n)
         for start in range(0, self.rows, step):
@@ -120,23 +120,25 @@ class RowEmbedding:
             A = gathered_sums(thrown, problem.X, block[: part.stop - start], norms)
             if not np.isfinite(norms[thrown.indices]).all():
                 read_rows(problem)  # which tells where
-            rows = SketchedRows.of(A, problem.mean, shift[part])
-            image[part] = rows.multiply(vector)
-            slope += rows.adjoint(targets[part])
-            add_gram(rows.matrix, total)
+            yield part, SketchedRows.of(A, problem.mean, shift[part]), thrown @ problem.Y
         self._learn_norms(problem, norms)
-        return SummedRows(mirrored(total)), image, Targets(slope, np.sum(targets**2, axis=0))
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
         terms = max(min(self.rows, problem.d), self.fullest, problem.rounding_factor)
         return 4 * EPSILON * terms * self.excess * problem.raw_trace
 
-    def memory(self, problem: RidgeProblem) -> int:
-        """The numbers of S and its making, of A and what it is added up from, and the factor."""
+    def memory(self, problem: RidgeProblem, narrow: bool = False) -> int:
+        """The numbers of S and its making, of A and what it is added up from, and the factor.
+
+        Narrow rows and their factor take half as much as others, and are kept.
+        """
         side, throws = min(self.rows, problem.d), len(self._buckets)
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
+            if narrow:
+                made = _block(problem.d) if _is_gathered(problem.X) else 3 * self.rows
+                return making + (made + self.rows // 2) * problem.d + side**2 // 2
             if _is_gathered(problem.X):
                 held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
                 return making + held * problem.d + side**2
@@ -170,16 +172,64 @@ def _product(S: Any, X: Any, norms: Array) -> Any:
     return total
 
 
-def _embedded(
-    source: RowEmbedding, problem: RidgeProblem
-) -> tuple[SketchedRows | SummedRows, Array, Targets]:
+Embedded = tuple[SketchedRows | SummedRows | NarrowRows, Array, Targets]
+
+
+def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
     """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
-    vector = probe_vector(problem.d)
     dense = isinstance(problem.X, np.ndarray)
     if dense and _is_gathered(problem.X) and source.rows >= problem.d:
-        return source.normal(problem, vector)
-    rows, targets = source.embed(problem)
-    return rows, rows.multiply(vector), Targets.of(rows, targets)
+        return _in_blocks(source, problem, storage)
+    rows, z = source.embed(problem)
+    probe, targets = rows.multiply(probe_vector(problem.d)), Targets.of(rows, z)
+    if storage == "float64":
+        return rows, probe, targets
+    return NarrowRows(rows.matrix.astype(np.float32)), probe, targets
+
+
+def _in_blocks(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
+    """Dense rows, made block by block: kept in float32, or only their AᵀA."""
+    vector, d = probe_vector(problem.d), problem.d
+    probe, slope = np.empty((source.rows, 1)), np.zeros((d, problem.targets))
+    squares = np.zeros(problem.targets)
+    kept: KeptNarrow | KeptNormal
+    kept = KeptNarrow(source.rows, d) if storage == "float32" else KeptNormal(d)
+    for part, rows, targets in source.blocks(problem):
+        probe[part] = rows.multiply(vector)
+        slope += rows.adjoint(targets)
+        squares += np.sum(targets**2, axis=0)
+        kept.add(part, rows.matrix)
+    return kept.rows(), probe, Targets(slope, squares)
+
+
+class KeptNarrow:
+    """Embedded rows, kept in float32."""
+
+    def __init__(self, rows: int, d: int) -> None:
+        self.matrix = np.empty((rows, d), dtype=np.float32)
+
+    def add(self, part: slice, block: Array) -> None:
+        """Keep a block of them."""
+        self.matrix[part] = block
+
+    def rows(self) -> NarrowRows:
+        """All of them."""
+        return NarrowRows(self.matrix)
+
+
+class KeptNormal:
+    """Embedded rows, of which AᵀA is kept."""
+
+    def __init__(self, d: int) -> None:
+        self.total = np.zeros((d, d))
+
+    def add(self, part: slice, block: Array) -> None:
+        """Add a block of them."""
+        add_gram(block, self.total)
+
+    def rows(self) -> SummedRows:
+        """What all of them add up to."""
+        return SummedRows(mirrored(self.total))
 
 
 def check_kind(kind: Any) -> None:
@@ -198,10 +248,15 @@ class Embedding:
         The number s of rows of S X; "auto" is 2d, and half of the rows where there are few.
     kind
         "sparse_sign" throws every row into four buckets, "countsketch" into one.
+    storage
+        "float32" keeps the rows of S X in float32 and factorises in it, at half the price: of dense
+        data, with at least as many rows as columns, where λ is not far below 1e-8 of the trace.
+        What is certified is computed in float64.
     """
 
     rows: Rows = "auto"
     kind: Kind = "sparse_sign"
+    storage: Storage = "float64"
     name: ClassVar[str] = "embedding"
     summary: ClassVar[str] = "Gram matrix of a subspace embedding S X of the rows, Cholesky"
     cost: ClassVar[str] = "one pass and sd² + d³/3 to build, O(d²) to apply"
@@ -211,6 +266,8 @@ class Embedding:
     def __post_init__(self) -> None:
         check_rows(self.rows)
         check_kind(self.kind)
+        if self.storage not in ("float64", "float32"):
+            raise ValueError(f"storage={self.storage!r} must be 'float64' or 'float32'")
 
     @property
     def reads_once(self) -> bool:
@@ -220,20 +277,38 @@ class Embedding:
     def _rows(self, problem: RidgeProblem) -> int:
         return resolve_rows(self.rows, 2, problem, self.name)
 
+    def _is_narrow(self, problem: RidgeProblem) -> bool:
+        """Whether the rows will be kept in float32."""
+        dense = isinstance(problem.X, np.ndarray)
+        return self.storage == "float32" and dense and self._rows(problem) >= problem.d
+
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; rows out of range are refused here."""
         return min(self._rows(problem), problem.d)
 
     def memory(self, problem: RidgeProblem) -> int:
         """S, the rows of S X, and the factor."""
-        return RowEmbedding(self.kind, self._rows(problem), problem.n, 0).memory(problem)
+        source = RowEmbedding(self.kind, self._rows(problem), problem.n, 0)
+        return source.memory(problem, narrow=self._is_narrow(problem))
 
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Embed in one pass and factorise."""
         source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
-        rows, probe, targets = _embedded(source, problem)
-        least = expected_least(source.rows, problem.d)
-        told = f"{problem.n} rows embedded into {source.rows}"
+        told = [f"{problem.n} rows embedded into {source.rows}"]
+        if self._is_narrow(problem):
+            try:
+                return self._built(source, problem, "float32", [*told, "factorised in float32"])
+            except np.linalg.LinAlgError as error:
+                told.append(f"{error}: embedded again, in float64")
+        elif self.storage == "float32":
+            told.append("kept in float64: float32 is for dense data and at least d rows")
+        return self._built(source, problem, "float64", told)
+
+    def _built(
+        self, source: RowEmbedding, problem: RidgeProblem, storage: Storage, told: list[str]
+    ) -> SketchedPreconditioner:
+        rows, probe, targets = _embedded(source, problem, storage)
+        rounding, least = source.rounding(problem), expected_least(source.rows, problem.d)
         return SketchedPreconditioner.of(
-            self.name, problem, rows, probe, targets, source, source.rounding(problem), least, told
+            self.name, problem, rows, probe, targets, source, rounding, least, *told
         )

@@ -205,11 +205,39 @@ class Factor(Protocol):
 
     @property
     def cholesky(self) -> ShiftedCholesky:
-        """The factor of AᵀA + μI, or of A Aᵀ + μI."""
+        """The factor of AᵀA + μI, or of A Aᵀ + μI, to count the degrees of freedom by."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether `solve` is P⁻¹ itself, and not only near it."""
 
     @property
     def columns(self) -> int:
         """The number d of columns."""
+
+    @property
+    def side(self) -> int:
+        """The number of rows of the matrix that is factorised."""
+
+    @property
+    def mu(self) -> float:
+        """The μ of P."""
+
+    @property
+    def size(self) -> float:
+        """What rounding errors are in proportion to: ‖A‖²."""
+
+    @property
+    def inflation(self) -> float:
+        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
+
+    @property
+    def error(self) -> float:
+        """And the error, in its trace."""
+
+    @property
+    def guessed_dimension(self) -> float:
+        """About tr AᵀA(AᵀA + μI)⁻¹."""
 
     @property
     def smallest(self) -> float:
@@ -226,10 +254,50 @@ class Factor(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class PrimalFactor:
-    """By the factor of AᵀA + μI, (d, d)."""
+class ByCholesky:
+    """What a factor in float64 knows of P."""
 
     cholesky: ShiftedCholesky
+
+    @property
+    def exact(self) -> bool:
+        """Whether `solve` is P⁻¹ itself: up to the rounding of float64."""
+        return True
+
+    @property
+    def side(self) -> int:
+        """The number of rows of the matrix that is factorised."""
+        return self.cholesky.side
+
+    @property
+    def mu(self) -> float:
+        """The μ of P."""
+        return self.cholesky.mu
+
+    @property
+    def size(self) -> float:
+        """What rounding errors are in proportion to: ‖A‖²."""
+        return self.cholesky.size
+
+    @property
+    def inflation(self) -> float:
+        """The rows are as they were."""
+        return 1.0
+
+    @property
+    def error(self) -> float:
+        """The rows are as they were."""
+        return 0.0
+
+    @property
+    def guessed_dimension(self) -> float:
+        """About tr AᵀA(AᵀA + μI)⁻¹."""
+        return self.cholesky.guessed_dimension
+
+
+@dataclass(frozen=True, eq=False)
+class PrimalFactor(ByCholesky):
+    """By the factor of AᵀA + μI, (d, d)."""
 
     @property
     def columns(self) -> int:
@@ -260,10 +328,9 @@ class PrimalFactor:
 
 
 @dataclass(frozen=True, eq=False)
-class DualFactor:
+class DualFactor(ByCholesky):
     """By the factor of A Aᵀ + μI, (s, s), and the rows A."""
 
-    cholesky: ShiftedCholesky
     rows: SketchedRows
 
     @property
@@ -289,19 +356,25 @@ class DualFactor:
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t), from above.
 
-        For any V, with what it leaves, R = G − PV, it is gᵀv + vᵀr + rᵀP⁻¹r, and P ⪰ μI; what
-        the rounding of R could hide is added. As the difference ‖g‖² − ‖L⁻¹Ag‖², over μ, it would
-        drown in rounding.
+        As the difference ‖g‖² − ‖L⁻¹Ag‖², over μ, it would drown in rounding.
         """
-        mu, V = self.cholesky.mu, self.solve(G)
-        R = G - self.rows.adjoint(self.rows.multiply(V)) - mu * V
-        terms = 4 * max(self.cholesky.side, np.sqrt(self.columns)) * EPSILON
-        length, squares = np.linalg.norm(V, axis=0), np.sum(G**2, axis=0)
-        hidden = terms * ((self.cholesky.size + mu) * length + np.sqrt(squares))
-        left = np.linalg.norm(R, axis=0) + hidden
-        energy: Array = np.sum(V * (G + R), axis=0) + length * hidden + left**2 / mu
-        most: Array = squares / mu
-        return np.minimum(energy, most)
+        V = self.solve(G)
+        R = G - self.rows.adjoint(self.rows.multiply(V)) - self.mu * V
+        return energy_from_residual(self, G, V, R)
+
+
+def energy_from_residual(factor: Factor, G: Array, V: Array, R: Array) -> Array:
+    """gᵀP⁻¹g of every column of G (d, t), from above, where V is near P⁻¹G and R = G − PV.
+
+    For any V it is gᵀv + vᵀr + rᵀP⁻¹r, and P ⪰ μI; what the rounding of R could hide is added.
+    """
+    terms = 4 * max(factor.side, np.sqrt(factor.columns)) * EPSILON
+    length, squares = np.linalg.norm(V, axis=0), np.sum(G**2, axis=0)
+    hidden = terms * ((factor.size + factor.mu) * length + np.sqrt(squares))
+    left = np.linalg.norm(R, axis=0) + hidden
+    energy: Array = np.sum(V * (G + R), axis=0) + length * hidden + left**2 / factor.mu
+    most: Array = squares / factor.mu
+    return np.minimum(energy, most)
 
 
 def factorise(rows: SketchedRows | SummedRows, mu: float) -> tuple[Factor, tuple[str, ...]]:
@@ -350,9 +423,14 @@ class FactorCurvature:
         return self.factor.smallest
 
     @property
+    def exact(self) -> bool:
+        """Whether gᵀP⁻¹g is what a solver has that is preconditioned by it."""
+        return self.factor.exact
+
+    @property
     def constant(self) -> float:
         """The c in P ⪯ c·H."""
-        exact = max(self.excess, self.factor.cholesky.mu / self.lam)
+        exact = max(self.excess, self.factor.mu / self.lam)
         return exact + self.error / max(self.lam, (self.smallest - self.error) / exact)
 
     def energy(self, G: Array) -> Array:
@@ -361,22 +439,24 @@ class FactorCurvature:
 
     def counter(self) -> DegreesCounter:
         """What counts the degrees of freedom."""
-        return FactorCounter(self.factor.cholesky, self.lam, self.excess)
+        slip = self.factor.error / self.factor.mu
+        return FactorCounter(self.factor, self.lam, self.excess, slip)
 
 
 @dataclass(frozen=True, eq=False)
 class FactorCounter:
     """What AᵀA ⪯ excess·C tells of the effective dimension."""
 
-    cholesky: ShiftedCholesky
+    factor: Factor
     lam: float
     excess: float
+    slip: float = 0.0  # what the rounding of A may have added
 
     def degrees_of_freedom(self, trace: tuple[float, float], rank: int) -> tuple[float, float]:
         """Bounds of tr(C H⁻¹): that of AᵀA/excess at least; the rest evenly on all directions."""
-        mu, goal = self.cholesky.mu, self.excess * self.lam
-        covered = self.cholesky.effective_dimension
-        rest = max(0.0, trace[1] - float(self.cholesky.diagonal.sum()) / self.excess)
+        cholesky, goal = self.factor.cholesky, self.excess * self.lam
+        mu, covered = cholesky.mu, cholesky.effective_dimension
+        rest = max(0.0, trace[1] - float(cholesky.diagonal.sum()) / self.excess)
         most = covered * max(1.0, mu / goal) + rest * rank / (rest + rank * self.lam)
         evenly = rank * trace[1] / (trace[1] + rank * self.lam)
-        return covered * min(1.0, mu / goal), min(most, evenly)
+        return max(0.0, covered * min(1.0, mu / goal) - self.slip), min(most + self.slip, evenly)

@@ -17,6 +17,7 @@ from sketchridge.preconditioner.factor import (
     factorise,
     usable_shift,
 )
+from sketchridge.preconditioner.narrow import NarrowRows, factorise_narrow
 from sketchridge.problem import EPSILON, RidgeProblem
 
 # What the noise is reckoned to cost a start must be at most this share of what it gains.
@@ -55,7 +56,7 @@ class Targets:
         k/s of the noise is fitted too, by as many degrees of freedom as λ leaves. The point is off
         the best by about f·k/(s − k), and 0 by 1 − f: it should be clearly less.
         """
-        used = factor.cholesky.guessed_dimension
+        used = factor.guessed_dimension
         if used > FITTED * rows:
             return np.zeros_like(self.slope)
         point = factor.solve(self.slope)
@@ -86,16 +87,16 @@ class SketchedPreconditioner:
         cls,
         name: str,
         problem: RidgeProblem,
-        rows: SketchedRows | SummedRows,
+        rows: SketchedRows | SummedRows | NarrowRows,
         probe: Array,
         targets: Targets,
         source: RowSource,
         rounding: float,
         least_curvature: float,
-        told: str,
+        *told: str,
     ) -> SketchedPreconditioner:
         """Factorise the rows A for the problem's λ."""
-        factor, raised = factorise(rows, problem.lam)
+        factor, raised = _factorised(rows, problem.lam)
         return cls(
             name,
             problem.lam,
@@ -105,7 +106,7 @@ class SketchedPreconditioner:
             least_curvature,
             problem.fingerprint,
             probe,
-            (told,),
+            told,
             targets.start(factor, len(probe)),
             raised,
         )
@@ -128,7 +129,7 @@ class SketchedPreconditioner:
     @property
     def rank(self) -> int:
         """The number of directions that the rows span."""
-        return self.factor.cholesky.side
+        return self.factor.side
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank, as a recipe gives it."""
@@ -144,8 +145,10 @@ class SketchedPreconditioner:
 
     def curvature(self) -> Curvature:
         """P itself, with the constant that bounds it by H."""
-        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.cholesky.mu
-        return FactorCurvature(self.factor, self.lam, self.source.excess, self.rounding + penalty)
+        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.mu
+        error = self.rounding + self.factor.error + penalty
+        excess = self.factor.inflation * self.source.excess
+        return FactorCurvature(self.factor, self.lam, excess, error)
 
     def describes(self, problem: RidgeProblem) -> bool:
         """Whether the rows of the sketch come from the problem's data."""
@@ -160,9 +163,16 @@ class SketchedPreconditioner:
         """The same rows for another λ: one more factorisation."""
         if lam == self.lam:
             return self
-        cholesky = self.factor.cholesky
-        mu, raised = usable_shift(lam, cholesky.side, cholesky.size)
+        mu, raised = usable_shift(lam, self.factor.side, self.factor.size)
         return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
+
+
+def _factorised(
+    rows: SketchedRows | SummedRows | NarrowRows, mu: float
+) -> tuple[Factor, tuple[str, ...]]:
+    if isinstance(rows, NarrowRows):
+        return factorise_narrow(rows, mu), ()
+    return factorise(rows, mu)
 
 
 def probe_vector(d: int) -> Array:
