@@ -44,6 +44,9 @@ NARROW_COPY, EMBEDDING_PASSES = 15.0, 3.0
 # A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
 # takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
+# Rows in float32 are read so many times besides, to flatten them and for the certificate; and what
+# that takes whatever their number.
+NARROW_READS, NARROW_FIXED = 12.0, 5e-3
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
@@ -97,13 +100,14 @@ class Costs:
 
     def sampled_rows(self, rows: int, narrow: bool = False) -> float:
         """The Gram matrix of sampled rows and its factor, in float32 if they are narrow."""
-        side, faster = min(rows, self.d), 1.0
+        side, faster, besides = min(rows, self.d), 1.0, 0.0
         if narrow:
             faster = self.machine.flops32 / self.machine.flops
+            besides = NARROW_READS * 4.0 * rows * self.d / self.machine.bandwidth + NARROW_FIXED
         gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops * faster)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
-        return gram + side**3 / 3 / (self.machine.factor_flops * faster)
+        return gram + side**3 / 3 / (self.machine.factor_flops * faster) + besides
 
     def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""

@@ -72,8 +72,8 @@ FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
-# A factor in float32 serves where λ is at least half of what its rounding is made up for by.
-NARROWEST_FACTOR = 0.5 * SHIFT
+# A factor in float32 serves where λ is at least this share of what its rounding is made up for by.
+NARROWEST_FACTOR = 0.3 * SHIFT
 # Columns whose mean squares differ by more than this are scaled before the sketch.
 UNEVEN_COLUMNS = 1e4
 # A prediction from the spectrum must be so much better than a sure one to be preferred.
@@ -446,10 +446,12 @@ def _embedded(
     """CG with an embedding into so many rows; the cost is sure if it does not rest on a count."""
     iterations = embedded_iterations(rows, problem.n, dimension, tol)
     sure = dimension >= problem.d
-    bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace and problem.targets == 1
-    storage: Storage = "float32" if bears and rows >= problem.d else "float64"
+    storages: list[tuple[float, Storage]] = [(costs.embedded_rows(rows), "float64")]
+    bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace
+    if bears and problem.targets == 1 and rows >= problem.d:
+        storages.append((costs.embedded_rows(rows, narrow=True), "float32"))
+    built, storage = min(storages)
     recipe = Embedding(rows=rows, kind="countsketch", storage=storage)
-    built = costs.embedded_rows(rows, narrow=storage == "float32")
     yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
 
 

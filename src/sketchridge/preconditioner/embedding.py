@@ -184,7 +184,7 @@ def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> 
     probe, targets = rows.multiply(probe_vector(problem.d)), Targets.of(rows, z)
     if storage == "float64":
         return rows, probe, targets
-    return NarrowRows(rows.matrix.astype(np.float32)), probe, targets
+    return NarrowRows.of(rows.matrix), probe, targets
 
 
 def _in_blocks(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
@@ -210,7 +210,8 @@ class KeptNarrow:
 
     def add(self, part: slice, block: Array) -> None:
         """Keep a block of them."""
-        self.matrix[part] = block
+        with np.errstate(over="ignore"):  # the factor will notice
+            self.matrix[part] = block
 
     def rows(self) -> NarrowRows:
         """All of them."""

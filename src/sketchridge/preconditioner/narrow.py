@@ -1,15 +1,18 @@
 """P = AᵀA + μI by a factor in float32, at half the price of one in float64.
 
-The rows A are rounded to float32, and kept. Their Gram matrix and its factor L are computed in
-float32, so L Lᵀ is P but for an error of about 1e-8 of its trace, with a shift that keeps it
+The rows A are rounded to float32, and kept. A few leading directions are made as small as the last
+of them (A T, with T = I − U diag(t) Uᵀ), and the Gram matrix of that and its factor L are computed
+in float32: L Lᵀ is T P T but for an error of about 1e-8 of its trace, with a shift that keeps it
 positive. To precondition with, that is as good as P itself where λ is not far below; to certify
 with, gᵀP⁻¹g is bounded from its residual G − PV, by products with A in float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are first used
@@ -25,15 +28,26 @@ from sketchridge.preconditioner.factor import (
     usable_shift,
 )
 from sketchridge.products import DenseProducts, add_gram
-from sketchridge.threads import blas_threads
+from sketchridge.threads import (
+    blas_threads,
+    run_all,
+    run_shared,
+    single_threaded_blas,
+    thread_count,
+)
 
 Narrow = NDArray[np.float32]
 
 UNIT = float(np.finfo(np.float32).eps) / 2
-# The Gram matrix in float32 is off by about 1e-8 of its trace (MNIST and CIFAR-10, 784 and 3072
-# columns), and so is its factor: a shift of as much makes up for it. One of 4e-8 costs passes.
-SHIFT = 1.5e-8
-MOST_SHIFTS = 8
+# The Gram matrix in float32 is off by about 1e-8 of its trace, and so is its factor: a shift of
+# somewhat more makes up for it. Where it does not, one of so many times more does nearly always.
+SHIFT, FURTHER, MOST_TRIES = 2.5e-8, 4.0, 16
+# So many directions are flattened, and none by more than this ratio of their squares.
+FLATTENED, STEEPEST = 8, 1e-10
+# Rows at a time that are flattened, and of these a thread.
+BLOCK, CHUNK = 4096, 128
+# ‖A‖² of rows whose products float32 holds, with room to spare.
+SMALLEST, LARGEST = 1e-20, 1e20
 # A bound of gᵀP⁻¹g is refined until what is left of it is this share, or so many times.
 LOOSE, REFINEMENTS = 0.1, 4
 # (A + δ)ᵀ(A + δ) ⪯ (1 + θ) AᵀA + (1 + 1/θ) δᵀδ, for the rounding δ of A to float32.
@@ -45,6 +59,12 @@ class NarrowRows:
     """Rows A (s, d), s ≥ d, rounded to float32."""
 
     matrix: Narrow
+
+    @classmethod
+    def of(cls, rows: Array) -> NarrowRows:
+        """Round rows in float64; those that float32 does not hold become infinite."""
+        with np.errstate(over="ignore"):
+            return cls(rows.astype(np.float32))
 
     @cached_property
     def size(self) -> float:
@@ -61,17 +81,76 @@ class NarrowRows:
 
 
 @dataclass(frozen=True, eq=False)
-class NarrowFactor:
-    """P = AᵀA + μI with a factor L near it, in float32."""
+class Flattening:
+    """T = I − U diag(t) Uᵀ: it makes the leading directions of A as small as the last of them."""
 
+    basis: Array  # (d, k) U, numbers of float32
+    shares: Array  # (k,) t, below one
+
+    @classmethod
+    def of(cls, A: Narrow) -> Flattening:
+        """One step of subspace iteration, in float32."""
+        count = min(FLATTENED, A.shape[1])
+        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), size=(A.shape[1], count))
+        basis, _ = np.linalg.qr(_normal(A, signs.astype(np.float32)))
+        image = _in_parts(A, lambda part: part @ basis.astype(np.float32))
+        inner = np.concatenate(image).astype(np.float64)
+        squares, turn = np.linalg.eigh(inner.T @ inner)
+        least = max(float(squares[0]), STEEPEST * float(squares[-1]))
+        shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
+        return cls((basis @ turn).astype(np.float32).astype(np.float64), shares)
+
+    def apply(self, G: Array) -> Array:
+        """T G for G (d, t)."""
+        flattened: Array = G - self.basis @ (self.shares[:, None] * (self.basis.T @ G))
+        return flattened
+
+    def gram(self, A: Narrow) -> Narrow:
+        """(A T)ᵀ(A T), (d, d), in float32: the lower triangle."""
+        d = A.shape[1]
+        total, block = np.zeros((d, d), np.float32), np.empty((min(BLOCK, len(A)), d), np.float32)
+        for start in range(0, len(A), BLOCK):
+            some = A[start : start + BLOCK]
+            flat = block[: len(some)]
+            cuts = range(0, len(some), CHUNK)
+            tasks = [partial(self._flatten, some[c : c + CHUNK], flat[c : c + CHUNK]) for c in cuts]
+            run_shared(tasks)
+            add_gram(flat, total)
+        return total
+
+    def _flatten(self, A: Narrow, out: Narrow) -> None:
+        """A T, to out."""
+        scaled = (self.basis * self.shares).astype(np.float32)
+        np.matmul(A @ scaled, self.basis.T.astype(np.float32), out=out)
+        np.subtract(A, out, out=out)
+
+
+def _in_parts(A: Narrow, work: Callable[[Narrow], Any]) -> list[Any]:
+    """Some work with parts of the rows, one a thread."""
+    parts = np.array_split(A, thread_count())
+    with single_threaded_blas():
+        return run_all([partial(work, part) for part in parts])
+
+
+def _normal(A: Narrow, V: Narrow) -> Array:
+    """AᵀA V, (d, k), in float32."""
+    products = _in_parts(A, lambda part: part.T @ (part @ V))
+    total: Array = np.sum(products, axis=0, dtype=np.float64)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowFactor:
+    """P = AᵀA + μI with a factor near it, in float32: T⁻¹ L Lᵀ T⁻¹."""
+
+    flattening: Flattening
     lower: Narrow  # (d, d) the lower triangle is L
     rows: NarrowRows
     mu: float
-    shift: float  # that of L Lᵀ besides, in units of P's size
 
     @property
     def exact(self) -> bool:
-        """Whether `solve` is P⁻¹ itself: it is (L Lᵀ)⁻¹."""
+        """Whether `solve` is P⁻¹ itself: it is T (L Lᵀ)⁻¹ T."""
         return False
 
     @property
@@ -116,30 +195,22 @@ class NarrowFactor:
         """About tr AᵀA(AᵀA + μI)⁻¹, by random vectors (Hutchinson) if it is large."""
         if self.side <= COUNTED_SIDE:
             return self.cholesky.effective_dimension
-        signs = np.random.default_rng(0).choice(
-            np.array([-1.0, 1.0], dtype=np.float32), size=(self.side, GUESSES)
-        )
-        half = scipy.linalg.solve_triangular(self.lower, signs, lower=True, check_finite=False)
-        left = (self.mu + self.shift * self.size) * float(np.sum(half**2)) / GUESSES
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
+        left = self.mu * float(np.vdot(signs, self.solve(signs))) / GUESSES
         return min(max(0.0, self.side - left), float(self.side))
 
     def at(self, mu: float) -> NarrowFactor:
         """The same rows with another μ, shifted as far as it takes."""
-        for power in range(MOST_SHIFTS):
-            try:
-                return factorise_narrow(self.rows, mu, 10.0**power * SHIFT)
-            except np.linalg.LinAlgError:
-                continue
-        raise np.linalg.LinAlgError(f"nothing near P can be factorised with μ = {mu:g}")
+        return factorise_narrow(self.rows, mu, MOST_TRIES)
 
     def solve(self, G: Array) -> Array:
-        """(L Lᵀ)⁻¹ G for G (d, t), a linear map to the accuracy of float64."""
+        """T (L Lᵀ)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
         from sketchridge import kernels
 
-        solution = np.array(G.T, order="C")
-        for column in solution:
+        columns = np.ascontiguousarray(self.flattening.apply(G).T)
+        for column in columns:
             kernels.cholesky_solve(self.lower, column)
-        return solution.T if G.shape[1] > 1 else solution.reshape(-1, 1)
+        return self.flattening.apply(columns.T)
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t), from above."""
@@ -160,15 +231,25 @@ class NarrowFactor:
         return left
 
 
-def factorise_narrow(rows: NarrowRows, mu: float, shift: float = SHIFT) -> NarrowFactor:
-    """Factorise in float32; LinAlgError where float32 does not hold or does not bear it."""
-    d = rows.matrix.shape[1]
-    total = np.zeros((d, d), dtype=np.float32)
-    add_gram(rows.matrix, total)
-    total[np.diag_indices_from(total)] += np.float32(mu + shift * rows.size)
+def factorise_narrow(rows: NarrowRows, mu: float, tries: int = 2) -> NarrowFactor:
+    """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down."""
+    if not SMALLEST <= rows.size <= LARGEST:
+        raise np.linalg.LinAlgError(f"‖A‖² = {rows.size:.3g} is out of the range of float32")
+    flattening = Flattening.of(rows.matrix)
+    for power in range(tries):
+        lower = _lower(rows.matrix, flattening, mu, SHIFT * FURTHER**power)
+        if lower is not None:
+            return NarrowFactor(flattening, lower, rows, mu)
+    side = rows.matrix.shape[1]
+    raise np.linalg.LinAlgError(f"a normal matrix of side {side} cannot be factorised in float32")
+
+
+def _lower(A: Narrow, flattening: Flattening, mu: float, shift: float) -> Narrow | None:
+    """The lower factor of TAᵀAT + μI, and a shift in units of its trace; None if it breaks down."""
+    total, d = flattening.gram(A), A.shape[1]
+    diagonal = np.diag_indices_from(total)
+    total[diagonal] += np.float32(mu + shift * float(np.trace(total, dtype=np.float64)))
     with blas_threads(d**3 / 6):
         # The transpose is in LAPACK's order, and its upper triangle is the lower one of `total`.
         _, info = scipy.linalg.lapack.spotrf(total.T, lower=0, clean=0, overwrite_a=1)
-    if info != 0 or not np.isfinite(total.diagonal()).all():
-        raise np.linalg.LinAlgError(f"a normal matrix of side {d} cannot be factorised in float32")
-    return NarrowFactor(total, rows, mu, shift)
+    return total if info == 0 and np.isfinite(total[diagonal]).all() else None
