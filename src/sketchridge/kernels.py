@@ -1527,25 +1527,36 @@ def dense_scale_columns(
 @njit(nogil=True, cache=True)
 def csr_normal_vector(
     rows: CSR,
-    v: Array,
+    pair: Array,
     shifts: Array,
     weights: Array,
     start: int,
     stop: int,
     every: bool,
     residual: Array,
-    product: Array,
 ) -> None:
     """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range.
 
+    v and the product are the columns of pair (d, 2): what a row adds to lies where it was read.
     Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
     """
+    data, indices = rows.data, rows.indices
     for i in range(start, stop):
         if weights[i] == 0.0 and not every:
             residual[i] = 0.0
             continue
-        residual[i] = _csr_dot(rows, i, v) - shifts[i]
-        _csr_add(rows, i, weights[i] * residual[i], product)
+        first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+        even = first + (last - first) // TWO * TWO
+        a, b = 0.0, 0.0
+        for q in range(first, even, TWO):
+            a += data[q] * pair[np.uint64(indices[q]), 0]
+            b += data[q + ONE] * pair[np.uint64(indices[q + ONE]), 0]
+        if even < last:
+            a += data[even] * pair[np.uint64(indices[even]), 0]
+        residual[i] = a + b - shifts[i]
+        factor = weights[i] * residual[i]
+        for q in range(first, last):
+            pair[np.uint64(indices[q]), 1] += factor * data[q]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)

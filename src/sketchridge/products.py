@@ -598,15 +598,20 @@ class SparseProducts:
         else:
             ordered = self._ordered
             rows, v, long = ordered.rows, V[:, 0].take(ordered.columns), ordered.long
-        product = _summed(
-            lambda start, stop, piece: kernels.csr_normal_vector(
-                rows, v, shifts, weights, start, stop, every, R[:, 0], piece
-            ),
-            self._row_ranges(),
-            v.shape,
-            longest,
-            long,
-        )
+
+        def part(start: int, stop: int) -> Array:
+            pair = np.zeros((v.size, 2))
+            pair[:, 0] = v
+            head, total = pair[:long, 1], np.zeros(long)
+            for first in range(start, stop, longest):
+                last = min(first + longest, stop)
+                kernels.csr_normal_vector(rows, pair, shifts, weights, first, last, every, R[:, 0])
+                total += head
+                head.fill(0.0)
+            head[:] = total
+            return np.ascontiguousarray(pair[:, 1])
+
+        product = _added(run_all([partial(part, *ends) for ends in self._row_ranges()]))
         if rows.indices is self.X.indices:
             return R, product[:, None]
         return R, product.take(self._ordered.places)[:, None]
