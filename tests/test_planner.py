@@ -354,3 +354,37 @@ def test_the_trace_is_guessed_until_the_rows_are_read():
     assert guess == pytest.approx(problem.trace, rel=0.3)
     centred, _, _ = make_problem(X, y, 1e-6, fit_intercept=True)
     assert not centred.can_wait and centred.guessed_trace == centred.trace
+
+
+def test_the_trace_is_that_of_all_rows_once_they_are_read():
+    X, y = large()
+    X[1] *= 1e4  # a row that is not looked at
+    problem, _, _ = make_problem(X, y, 1e-6)
+    assert problem.guessed_trace < 0.1 * np.sum(X[1] ** 2) / len(y)
+    assert problem.trace == problem.guessed_trace  # read now
+    weights = np.ones(len(y))
+    weights[1] = 0.0
+    for row in (1, 0):  # the first row is looked at, and counts for nothing
+        weights[row], X[row] = 0.0, 1e4
+        without, _, _ = make_problem(X, y, 1e-6, sample_weight=weights)
+        assert without.guessed_trace == pytest.approx(without.trace, rel=0.3)
+
+
+def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
+    X, y = large(12000, 520)
+    problem, _, _ = make_problem(X, y, 1e-2)
+    costs = Costs.of(problem, FAST)
+    every = list(planner._sure_candidates(problem, costs, 1e-6))
+    recipes = [each.preconditioner for each in every if isinstance(each.preconditioner, Embedding)]
+    assert {recipe.storage for recipe in recipes} == {"float32", "float64"}
+    for limit in sorted({each.memory for each in every}):
+        kept = planner._fitting(iter(every), limit)
+        for each in every:
+            alike = [k for k in kept if _rows_of(k) == _rows_of(each) and k.solver == each.solver]
+            assert len(alike) <= 1
+            if each.memory <= limit:
+                assert alike[0].memory <= limit and alike[0].seconds <= each.seconds
+
+
+def _rows_of(candidate):
+    return getattr(candidate.preconditioner, "rows", None)

@@ -13,11 +13,12 @@ from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
 from sketchridge.preconditioner.factor import SketchedRows, factorise
 from sketchridge.preconditioner.row_sampling import counted_dimension, leverage
+from sketchridge.preconditioner.sketched import probe_vector
 from sketchridge.problem import RidgeProblem
 from sketchridge.products import scaled_copy
 from sketchridge.threads import single_threaded_blas
 from tests import literal
-from tests.exact import degrees_of_freedom, rationals, solve_exactly
+from tests.exact import ExactRidge, degrees_of_freedom, rationals, solve_exactly
 from tests.problems import centred, dense_of, make, sparse_rows, with_spectrum
 from tests.test_certificate import FAMILIES, Audit, Case, points, random_rank
 
@@ -790,3 +791,41 @@ def test_a_solve_with_a_narrow_factor_is_certified_on_the_data_as_given(tol):
     best = solve(problem.X, problem.Y[:, 0], 1e-8, solver="direct").objective
     assert solution.converged and "float32" in str(solution.plan)
     assert solution.objective - best <= solution.gap <= tol * problem.null_objective[0]
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+def test_a_change_that_the_probe_does_not_see_makes_other_data(storage):
+    """Both are known for alike by A times the probe; the rows' norms differ by 1e-8 of them."""
+    rng = np.random.default_rng(0)
+    X, y, probe = rng.standard_normal((60, 8)), rng.standard_normal(60), probe_vector(8)[:, 0]
+    u = np.zeros(8)
+    u[0], u[1] = probe[1], -probe[0]
+    u /= np.linalg.norm(u)
+    flat = X - np.outer(X @ u, u)
+    spec = Embedding(rows=30, storage=storage)
+    built = build(spec, make(flat + 1e-4 * np.outer(rng.standard_normal(60), u), y, 1e-12))
+    assert not built.describes(make(flat, y, 1e-12))
+    assert build(spec, make(flat, y, 1e-12)).describes(make(flat, y, 1e-12))
+
+
+@pytest.mark.parametrize("lam", [1e-17, 1e-9, 1e3, 1e39])
+def test_narrow_rows_serve_at_any_lambda(lam):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((80, 6)), rng.standard_normal(80)
+    first = solve(X, y, 1e-6, "cg", NARROW, random_state=0)
+    assert not first.preconditioner.factor.exact
+    problem = make(X, y, lam)
+    moved = first.preconditioner.at(lam)
+    assert moved.factor.inflation > 1.0  # whatever it is factorised in, the rows are rounded
+    evaluation = problem.evaluate(np.ones((6, 1)))
+    exact = ExactRidge(X, y[:, None], lam).gap(np.ones((6, 1)), np.zeros(1))
+    assert exact[0] <= float(certified_gap(problem, moved.curvature(), evaluation)[0])
+    again = solve(X, y, lam, "cg", first.preconditioner, tol=1e-3)
+    assert again.converged
+
+
+def test_a_lambda_that_float32_cannot_certify_is_factorised_in_float64():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 8)), rng.standard_normal(60)
+    solution = solve(X, y, 1e-16, "cg", Embedding(rows=30, storage="float32"), random_state=0)
+    assert solution.converged and "embedded again, in float64" in str(solution.plan)

@@ -43,7 +43,7 @@ class Curvature(Metric, Protocol):
     """A metric that knows the degrees of freedom too."""
 
     def counter(self) -> DegreesCounter:
-        """What counts the degrees of freedom; it holds no data."""
+        """What counts the degrees of freedom; of the data it holds a sketch at most."""
 
 
 class DegreesCounter(Protocol):

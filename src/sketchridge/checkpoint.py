@@ -33,7 +33,7 @@ class Checkpoint:
 
     def _fingerprint(self) -> NDArray[np.uint8]:
         """What tells this problem from another: the data, the targets and λ."""
-        digest = blake2b(self.problem.fingerprint, digest_size=16)
+        digest = blake2b(self.problem.fingerprint.digest(), digest_size=16)
         digest.update(self.problem.Y.tobytes())
         digest.update(np.float64(self.problem.lam).tobytes())
         return np.frombuffer(digest.digest(), np.uint8)

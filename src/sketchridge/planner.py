@@ -341,7 +341,16 @@ def _unsketched(scaling: float) -> Any:
 
 
 def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
-    return _in_order([candidate for candidate in candidates if candidate.memory <= limit])
+    """Those that fit, in order; where only the factor's storage differs, the cheaper one."""
+    cheapest: dict[Any, Candidate] = {}
+    for candidate in _in_order([each for each in candidates if each.memory <= limit]):
+        cheapest.setdefault((candidate.solver, _with_wide_factor(candidate)), candidate)
+    return list(cheapest.values())
+
+
+def _with_wide_factor(candidate: Candidate) -> Any:
+    recipe = candidate.preconditioner
+    return replace(recipe, storage="float64") if isinstance(recipe, Embedding) else recipe
 
 
 def _in_order(candidates: list[Candidate]) -> list[Candidate]:
@@ -446,13 +455,14 @@ def _embedded(
     """CG with an embedding into so many rows; the cost is sure if it does not rest on a count."""
     iterations = embedded_iterations(rows, problem.n, dimension, tol)
     sure = dimension >= problem.d
-    storages: list[tuple[float, Storage]] = [(costs.embedded_rows(rows), "float64")]
     bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace
+    storages: list[Storage] = ["float64"]
     if bears and problem.targets == 1 and rows >= problem.d:
-        storages.append((costs.embedded_rows(rows, narrow=True), "float32"))
-    built, storage = min(storages)
-    recipe = Embedding(rows=rows, kind="countsketch", storage=storage)
-    yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
+        storages.append("float32")
+    for storage in storages:
+        recipe = Embedding(rows=rows, kind="countsketch", storage=storage)
+        built = costs.embedded_rows(rows, narrow=storage == "float32")
+        yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
 
 
 def _factored(

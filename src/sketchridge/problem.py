@@ -33,8 +33,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 # digits.
 TINY = 1e-3
 ROWS_LOOKED_AT = 256
-# Norms that are summed in another order are alike in more bits than these of their 64.
-SURE_BITS = 28
+# Norms that are summed in another order are alike to this share of them, and nearly always in more
+# bits than these of their 64.
+SUMMED_ALIKE, SURE_BITS = 1e-11, 28
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,28 @@ class Evaluation:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Fingerprint:
+    """What data is known again by: the rows' norms, and the rest to the last bit."""
+
+    rest: bytes  # of the shape, the weights, and whether it is centred
+    squared_norms: Array  # (n,) whose last bits depend on the order in which they were summed
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Fingerprint) or self.rest != other.rest:
+            return False
+        off = np.abs(self.squared_norms - other.squared_norms)
+        return bool(np.all(off <= SUMMED_ALIKE * self.squared_norms))
+
+    __hash__ = None  # type: ignore[assignment]  # what is nearly equal has no hash in common
+
+    def digest(self) -> bytes:
+        """A coarse one, the same for norms that were summed in another order."""
+        unsure = 64 - SURE_BITS
+        bits = self.squared_norms.view(np.int64) + (1 << (unsure - 1)) >> unsure
+        return blake2b(self.rest + bits.tobytes(), digest_size=16).digest()
+
+
 class Operator(Protocol):
     """What a Krylov space needs of C, or of C on part of the space."""
 
@@ -124,7 +147,7 @@ class Problem(Operator, Protocol):
         """The penalty λ."""
 
     @property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> Fingerprint:
         """What tells this problem's C from another's."""
 
     @property
@@ -268,13 +291,17 @@ class RidgeProblem:
         dense = isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous
         return dense and self.X.size >= LARGE_MATRIX and not (self.fit_intercept or self.scale_rows)
 
-    @cached_property
+    @property
     def guessed_trace(self) -> float:
         """About the trace of C: by a few rows, where their norms are not known yet."""
-        if self.knows_norms or not self.can_wait:
-            return self.trace
-        some = self.X[:: max(1, self.n // ROWS_LOOKED_AT)].astype(np.float64)
-        return float(np.vdot(some, some)) / len(some)
+        return self.trace if self.knows_norms or not self.can_wait else self._trace_of_some
+
+    @cached_property
+    def _trace_of_some(self) -> float:
+        """Of a few rows that count; NaN where none of them does."""
+        some = slice(None, None, max(1, self.n // ROWS_LOOKED_AT))
+        norms, weights = np.linalg.norm(self.X[some].astype(np.float64), axis=1), self.weights[some]
+        return float(weights @ norms**2 / weights.sum()) if weights.any() else np.nan
 
     @cached_property
     def lam(self) -> float:
@@ -293,14 +320,11 @@ class RidgeProblem:
         return self.products.rounding_factor
 
     @cached_property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> Fingerprint:
         """What tells this problem's C from another's, as far as the rows' norms can."""
-        bits = self.raw_squared_norms.view(np.int64)
-        unsure = 64 - SURE_BITS
-        digest = blake2b((bits + (1 << (unsure - 1)) >> unsure).tobytes(), digest_size=16)
-        digest.update(self.weights.tobytes())
+        digest = blake2b(self.weights.tobytes(), digest_size=16)
         digest.update(repr((self.n, self.d, self.fit_intercept)).encode())
-        return digest.digest()
+        return Fingerprint(digest.digest(), self.raw_squared_norms)
 
     @property
     def targets(self) -> int:

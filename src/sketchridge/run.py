@@ -92,7 +92,7 @@ class Run:
     tries_objective: bool = True  # whether a point of small enough objective is worth a pass
     pace: Pace = field(default_factory=Pace)
     guess: Array | None = None  # a point that comes with the preconditioner, better than zero
-    metric: FactorCurvature | None = None  # that of the preconditioner, where it is P itself
+    metric: FactorCurvature | None = None  # that of the preconditioner, where it is P or near it
     next_choice: Choice | None = None  # the plan to change to
     saved_at: float = field(default_factory=time.perf_counter)
 

@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import EPSILON, Operator, RidgeProblem
+from sketchridge.problem import EPSILON, Fingerprint, Operator, RidgeProblem
 from sketchridge.threads import blas_threads
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class Sketchable(Operator, Protocol):
     d: int
 
     @property
-    def fingerprint(self) -> bytes:
+    def fingerprint(self) -> Fingerprint:
         """What tells this problem's C from another's."""
 
     def adjoint(self, R: Array) -> Array:
@@ -73,14 +73,14 @@ class Spectrum:
     lower: LowerBound
     exhausted: bool  # fewer pairs than asked for: C is zero in all other directions
     probe: tuple[Array, Array]  # a vector (d, 1) and its image under C, to know the data again
-    fingerprint: bytes  # of the problem that was sketched
+    fingerprint: Fingerprint  # of the problem that was sketched
     rows: NDArray[np.int64] | None = None  # those that were seen, if not all: lower is of them
 
     def describes(self, problem: RidgeProblem) -> bool:
         """Whether this is a sketch of the problem's data; one pass, or the part that was seen.
 
-        The fingerprint notices the smallest change of a row's norm or weight; the probe notices
-        what leaves the norms as they are, such as permuted columns.
+        The fingerprint notices any change of a weight, and of a row's norm beyond rounding; the
+        probe notices what leaves the norms as they are, such as permuted columns.
         """
         if self.fingerprint != problem.fingerprint:
             return False

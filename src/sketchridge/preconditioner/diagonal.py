@@ -10,7 +10,7 @@ import numpy as np
 
 from sketchridge.certificate import Curvature, RidgeCurvature
 from sketchridge.preconditioner.base import Array
-from sketchridge.problem import RidgeProblem
+from sketchridge.problem import Fingerprint, RidgeProblem
 from sketchridge.products import CACHED_BLOCK_BYTES, column_squares
 from sketchridge.threads import thread_count
 from sketchridge.validation import check_number
@@ -60,7 +60,7 @@ class DiagonalPreconditioner:
     exponent: float
     lam: float
     squares: Columns
-    fingerprint: bytes
+    fingerprint: Fingerprint
     name: ClassVar[str] = "diagonal"
     rank: ClassVar[int] = 0
     low_rank: ClassVar[bool] = False

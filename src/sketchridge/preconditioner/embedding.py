@@ -131,14 +131,15 @@ class RowEmbedding:
     def memory(self, problem: RidgeProblem, narrow: bool = False) -> int:
         """The numbers of S and its making, of A and what it is added up from, and the factor.
 
-        Narrow rows and their factor take half as much as others, and are kept.
+        Narrow rows are kept; they and their factor take half as much as others.
         """
         side, throws = min(self.rows, problem.d), len(self._buckets)
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
             if narrow:
                 made = _block(problem.d) if _is_gathered(problem.X) else 3 * self.rows
-                return making + (made + self.rows // 2) * problem.d + side**2 // 2
+                held = (made + self.rows // 2) * problem.d + side**2 // 2
+                return max(making + held, self.memory(problem))  # which it may fall back to
             if _is_gathered(problem.X):
                 held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
                 return making + held * problem.d + side**2

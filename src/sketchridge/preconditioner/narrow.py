@@ -22,6 +22,7 @@ from sketchridge.preconditioner.base import Array
 from sketchridge.preconditioner.factor import (
     COUNTED_SIDE,
     GUESSES,
+    PrimalFactor,
     ShiftedCholesky,
     SketchedRows,
     energy_from_residual,
@@ -41,13 +42,15 @@ Narrow = NDArray[np.float32]
 UNIT = float(np.finfo(np.float32).eps) / 2
 # The Gram matrix in float32 is off by about 1e-8 of its trace, and so is its factor: a shift of
 # somewhat more makes up for it. Where it does not, one of so many times more does nearly always.
-SHIFT, FURTHER, MOST_TRIES = 2.5e-8, 4.0, 16
+SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
 # So many directions are flattened, and none by more than this ratio of their squares.
 FLATTENED, STEEPEST = 8, 1e-10
 # Rows at a time that are flattened, and of these a thread.
 BLOCK, CHUNK = 4096, 128
 # ‖A‖² of rows whose products float32 holds, with room to spare.
 SMALLEST, LARGEST = 1e-20, 1e20
+# A λ below this share of ‖A‖² leaves too little of the certificate: one of 1e-16 stagnated.
+NOTHING = 1e-14
 # A bound of gᵀP⁻¹g is refined until what is left of it is this share, or so many times.
 LOOSE, REFINEMENTS = 0.1, 4
 # (A + δ)ᵀ(A + δ) ⪯ (1 + θ) AᵀA + (1 + 1/θ) δᵀδ, for the rounding δ of A to float32.
@@ -70,6 +73,16 @@ class NarrowRows:
     def size(self) -> float:
         """What rounding errors are in proportion to: ‖A‖²."""
         return float(DenseProducts(self.matrix).squared_norms().sum())
+
+    @property
+    def inflation(self) -> float:
+        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
+        return 1.0 + THETA
+
+    @property
+    def error(self) -> float:
+        """And the error, in its trace."""
+        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * self.size
 
     def normal(self, V: Array) -> Array:
         """AᵀA V, (d, t), in float64."""
@@ -171,12 +184,12 @@ class NarrowFactor:
     @property
     def inflation(self) -> float:
         """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
-        return 1.0 + THETA
+        return self.rows.inflation
 
     @property
     def error(self) -> float:
         """And the error, in its trace."""
-        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * self.size
+        return self.rows.error
 
     @property
     def smallest(self) -> float:
@@ -199,9 +212,13 @@ class NarrowFactor:
         left = self.mu * float(np.vdot(signs, self.solve(signs))) / GUESSES
         return min(max(0.0, self.side - left), float(self.side))
 
-    def at(self, mu: float) -> NarrowFactor:
-        """The same rows with another μ, shifted as far as it takes."""
-        return factorise_narrow(self.rows, mu, MOST_TRIES)
+    def at(self, mu: float) -> NarrowFactor | WidenedFactor:
+        """The same rows with another μ: in float64, where float32 does not bear it."""
+        try:
+            return factorise_narrow(self.rows, mu)
+        except np.linalg.LinAlgError:
+            wide = SketchedRows(self.rows.matrix.astype(np.float64))
+            return WidenedFactor(ShiftedCholesky.of(wide.gram(), mu, self.size), self.rows)
 
     def solve(self, G: Array) -> Array:
         """T (L Lᵀ)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
@@ -231,12 +248,37 @@ class NarrowFactor:
         return left
 
 
-def factorise_narrow(rows: NarrowRows, mu: float, tries: int = 2) -> NarrowFactor:
+@dataclass(frozen=True, eq=False)
+class WidenedFactor(PrimalFactor):
+    """P = AᵀA + μI of rounded rows, by a factor in float64."""
+
+    rows: NarrowRows
+
+    @property
+    def inflation(self) -> float:
+        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
+        return self.rows.inflation
+
+    @property
+    def error(self) -> float:
+        """And the error, in its trace."""
+        return self.rows.error
+
+    def at(self, mu: float) -> WidenedFactor:
+        """The same rows with another μ."""
+        return WidenedFactor(self.cholesky.at(mu), self.rows)
+
+
+def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
     """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down."""
-    if not SMALLEST <= rows.size <= LARGEST:
-        raise np.linalg.LinAlgError(f"‖A‖² = {rows.size:.3g} is out of the range of float32")
+    if not SMALLEST <= rows.size <= LARGEST or mu > LARGEST:
+        raise np.linalg.LinAlgError(
+            f"‖A‖² = {rows.size:.3g} and λ = {mu:.3g} are out of the range of float32"
+        )
+    if mu < NOTHING * rows.size:
+        raise np.linalg.LinAlgError(f"λ = {mu:.3g} is too small to be certified with float32")
     flattening = Flattening.of(rows.matrix)
-    for power in range(tries):
+    for power in range(TRIES):
         lower = _lower(rows.matrix, flattening, mu, SHIFT * FURTHER**power)
         if lower is not None:
             return NarrowFactor(flattening, lower, rows, mu)

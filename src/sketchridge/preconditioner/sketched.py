@@ -18,7 +18,7 @@ from sketchridge.preconditioner.factor import (
     usable_shift,
 )
 from sketchridge.preconditioner.narrow import NarrowRows, factorise_narrow
-from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.problem import EPSILON, Fingerprint, RidgeProblem
 
 # What the noise is reckoned to cost a start must be at most this share of what it gains.
 CLEARLY = 0.7
@@ -76,7 +76,7 @@ class SketchedPreconditioner:
     source: RowSource
     rounding: float  # a bound of P's rounding error but for μ's part
     least_curvature: float
-    fingerprint: bytes
+    fingerprint: Fingerprint
     probe: Array  # (s, 1) A times the vector of `probe_vector`
     told: tuple[str, ...]
     start: Array  # (d, t) a good one for the targets that it came with
