@@ -602,13 +602,11 @@ class SparseProducts:
         def part(start: int, stop: int) -> Array:
             pair = np.zeros((v.size, 2))
             pair[:, 0] = v
-            head, total = pair[:long, 1], np.zeros(long)
-            for first in range(start, stop, longest):
-                last = min(first + longest, stop)
+
+            def add(first: int, last: int) -> None:
                 kernels.csr_normal_vector(rows, pair, shifts, weights, first, last, every, R[:, 0])
-                total += head
-                head.fill(0.0)
-            head[:] = total
+
+            _add_in_turns(add, start, stop, longest, pair[:long, 1])
             return np.ascontiguousarray(pair[:, 1])
 
         product = _added(run_all([partial(part, *ends) for ends in self._row_ranges()]))
@@ -687,16 +685,24 @@ def _summed(
 
     def part(start: int, stop: int) -> Array:
         piece = np.zeros(shape)
-        head = piece[:long]
-        total = np.zeros(head.shape)
-        for first in range(start, stop, longest):
-            add(first, min(first + longest, stop), piece)
-            total += head
-            head.fill(0.0)
-        head[:] = total
+        _add_in_turns(
+            lambda first, last: add(first, last, piece), start, stop, longest, piece[:long]
+        )
         return piece
 
     return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
+
+
+def _add_in_turns(
+    add: Callable[[int, int], None], start: int, stop: int, longest: int, sums: Array
+) -> None:
+    """Let `add` add ranges of at most `longest` rows to the sums, and add these up by themselves."""
+    total = np.zeros(sums.shape)
+    for first in range(start, stop, longest):
+        add(first, min(first + longest, stop))
+        total += sums
+        sums.fill(0.0)
+    sums[:] = total
 
 
 def _added(parts: Sequence[Array]) -> Array:

@@ -74,15 +74,11 @@ class NarrowRows:
         """What rounding errors are in proportion to: ‖A‖²."""
         return float(DenseProducts(self.matrix).squared_norms().sum())
 
-    @property
-    def inflation(self) -> float:
-        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
-        return 1.0 + THETA
-
-    @property
-    def error(self) -> float:
-        """And the error, in its trace."""
-        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * self.size
+    def cholesky(self, mu: float) -> ShiftedCholesky:
+        """The factor of AᵀA + μI in float64."""
+        return ShiftedCholesky.of(
+            SketchedRows(self.matrix.astype(np.float64)).gram(), mu, self.size
+        )
 
     def normal(self, V: Array) -> Array:
         """AᵀA V, (d, t), in float64."""
@@ -122,20 +118,22 @@ class Flattening:
         """(A T)ᵀ(A T), (d, d), in float32: the lower triangle."""
         d = A.shape[1]
         total, block = np.zeros((d, d), np.float32), np.empty((min(BLOCK, len(A)), d), np.float32)
+        scaled, across = self.basis * self.shares, self.basis.T
+        flatten = partial(_flatten, scaled.astype(np.float32), across.astype(np.float32))
         for start in range(0, len(A), BLOCK):
             some = A[start : start + BLOCK]
             flat = block[: len(some)]
             cuts = range(0, len(some), CHUNK)
-            tasks = [partial(self._flatten, some[c : c + CHUNK], flat[c : c + CHUNK]) for c in cuts]
+            tasks = [partial(flatten, some[c : c + CHUNK], flat[c : c + CHUNK]) for c in cuts]
             run_shared(tasks)
             add_gram(flat, total)
         return total
 
-    def _flatten(self, A: Narrow, out: Narrow) -> None:
-        """A T, to out."""
-        scaled = (self.basis * self.shares).astype(np.float32)
-        np.matmul(A @ scaled, self.basis.T.astype(np.float32), out=out)
-        np.subtract(A, out, out=out)
+
+def _flatten(scaled: Narrow, across: Narrow, A: Narrow, out: Narrow) -> None:
+    """A T = A − (A U diag(t)) Uᵀ, to out."""
+    np.matmul(A @ scaled, across, out=out)
+    np.subtract(A, out, out=out)
 
 
 def _in_parts(A: Narrow, work: Callable[[Narrow], Any]) -> list[Any]:
@@ -152,8 +150,24 @@ def _normal(A: Narrow, V: Narrow) -> Array:
     return total
 
 
+class OfRoundedRows:
+    """What the rounding of the rows leaves of AᵀA ⪯ c·C."""
+
+    rows: NarrowRows
+
+    @property
+    def inflation(self) -> float:
+        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
+        return 1.0 + THETA
+
+    @property
+    def error(self) -> float:
+        """And the error, in its trace."""
+        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * self.rows.size
+
+
 @dataclass(frozen=True, eq=False)
-class NarrowFactor:
+class NarrowFactor(OfRoundedRows):
     """P = AᵀA + μI with a factor near it, in float32: T⁻¹ L Lᵀ T⁻¹."""
 
     flattening: Flattening
@@ -182,16 +196,6 @@ class NarrowFactor:
         return self.rows.size
 
     @property
-    def inflation(self) -> float:
-        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
-        return self.rows.inflation
-
-    @property
-    def error(self) -> float:
-        """And the error, in its trace."""
-        return self.rows.error
-
-    @property
     def smallest(self) -> float:
         """A lower bound of P's eigenvalues."""
         return self.mu
@@ -199,9 +203,8 @@ class NarrowFactor:
     @cached_property
     def cholesky(self) -> ShiftedCholesky:
         """The factor of P in float64, made when degrees of freedom are to be counted."""
-        wide = SketchedRows(self.rows.matrix.astype(np.float64))
         mu, _ = usable_shift(self.mu, self.side, self.size)
-        return ShiftedCholesky.of(wide.gram(), mu, self.size)
+        return self.rows.cholesky(mu)
 
     @property
     def guessed_dimension(self) -> float:
@@ -217,8 +220,7 @@ class NarrowFactor:
         try:
             return factorise_narrow(self.rows, mu)
         except np.linalg.LinAlgError:
-            wide = SketchedRows(self.rows.matrix.astype(np.float64))
-            return WidenedFactor(ShiftedCholesky.of(wide.gram(), mu, self.size), self.rows)
+            return WidenedFactor(self.rows.cholesky(mu), self.rows)
 
     def solve(self, G: Array) -> Array:
         """T (L Lᵀ)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
@@ -249,20 +251,10 @@ class NarrowFactor:
 
 
 @dataclass(frozen=True, eq=False)
-class WidenedFactor(PrimalFactor):
+class WidenedFactor(OfRoundedRows, PrimalFactor):
     """P = AᵀA + μI of rounded rows, by a factor in float64."""
 
     rows: NarrowRows
-
-    @property
-    def inflation(self) -> float:
-        """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
-        return self.rows.inflation
-
-    @property
-    def error(self) -> float:
-        """And the error, in its trace."""
-        return self.rows.error
 
     def at(self, mu: float) -> WidenedFactor:
         """The same rows with another μ."""
