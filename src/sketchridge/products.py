@@ -696,7 +696,7 @@ def _summed(
 def _add_in_turns(
     add: Callable[[int, int], None], start: int, stop: int, longest: int, sums: Array
 ) -> None:
-    """Let `add` add ranges of at most `longest` rows to the sums, and add these up by themselves."""
+    """Let `add` add ranges of at most `longest` rows to sums, which are added up by themselves."""
     total = np.zeros(sums.shape)
     for first in range(start, stop, longest):
         add(first, min(first + longest, stop))
