@@ -35,6 +35,9 @@ SAMPLED = [
     Embedding(kind="countsketch"),
 ]
 NARROW = Embedding(rows=16, storage="float32")
+NARROW_FEW = Embedding(rows=5, storage="float32")
+SHIFTED = [Embedding(rows=9, shift=0.3), Embedding(rows=5, storage="float32", shift=0.3)]
+SPECIAL = [NARROW, NARROW_FEW, *SHIFTED]
 SPECS = [Diagonal(), Diagonal(0.5), Diagonal(0), *SCALED, *SAMPLED]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_shape = pytest.mark.parametrize("shape", SHAPES)
@@ -346,7 +349,7 @@ def test_a_row_thrown_once_may_hide_another_and_thrown_often_may_not():
     assert condition(problem, build(Embedding(kind="countsketch"), problem)) >= 1e4
 
 
-@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, *SPECIAL], ids=str)
 @every_shape
 def test_the_least_curvature_is_about_the_smallest_eigenvalue_or_below(spec, shape):
     problem = problem_of("C", shape, True)
@@ -385,7 +388,7 @@ def test_a_scaled_sketch_keeps_its_scaling_at_another_lambda(spec):
         assert_inverse(first.at(lam), roots @ sketch @ roots + lam * np.eye(problem.d))
 
 
-@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, *SPECIAL], ids=str)
 @pytest.mark.parametrize("kind", ["C", "csr"])
 @every_variant
 def test_it_knows_its_data_again(spec, kind, intercept):
@@ -398,7 +401,7 @@ def test_it_knows_its_data_again(spec, kind, intercept):
     assert not preconditioner.describes(problem_of(kind, "tall", not intercept))
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, *SPECIAL], ids=str)
 def test_permuted_columns_are_other_data(spec):
     """They leave the norms of the rows as they are."""
     problem = problem_of("C", "tall", False)
@@ -406,7 +409,7 @@ def test_permuted_columns_are_other_data(spec):
     assert not build(spec, problem).describes(make(X, np.ones(60), LAM, problem.weights))
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, *SPECIAL], ids=str)
 @pytest.mark.parametrize("solver", ["cg", "agd"])
 def test_one_sketch_serves_many_solves_and_is_not_relied_on_for_others(spec, solver):
     X, rng = matrix("C", "tall"), np.random.default_rng(0)
@@ -420,7 +423,7 @@ def test_one_sketch_serves_many_solves_and_is_not_relied_on_for_others(spec, sol
     assert any("other data" in note for note in foreign.plan.notes)
 
 
-@pytest.mark.parametrize("spec", [*SPECS, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SPECS, *SPECIAL], ids=str)
 def test_the_same_seed_gives_the_same_preconditioner(spec):
     problem = problem_of("csr", "tall", True)
     a, b, c = (inverse_of(build(spec, problem, seed)) for seed in (3, 3, 4))
@@ -583,7 +586,7 @@ def test_the_gap_of_a_solution_is_never_below_the_true_gap(method):
     audit.verdict()
 
 
-@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, NARROW], ids=str)
+@pytest.mark.parametrize("spec", [*SCALED, *SAMPLED, *SPECIAL], ids=str)
 @every_shape
 def test_what_a_certificate_rests_on_is_below_H(spec, shape):
     """c·gᵀP⁻¹g ≥ gᵀH⁻¹g for every g: in double precision, on larger problems than the exact."""
@@ -731,32 +734,37 @@ def test_rows_embedded_block_by_block_make_the_same_preconditioner(
 
 
 def narrow_problem(seed, lam=1e-8, offset=0.0):
-    """Decaying spectrum, trace one, as few rows as a rational check bears."""
+    """Decaying spectrum, trace one, a zero column, as few rows as a rational check bears."""
     rng = np.random.default_rng(seed)
     X = with_spectrum(rng, 90, 12, 0.5 ** np.arange(12.0)) + offset
+    X[:, 4] = 0.0
     X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
     return make(X, X @ rng.standard_normal(12) + rng.standard_normal(90), lam)
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("lam", [1e-9, 1e-8, 1e-4])
-def test_the_energy_by_a_narrow_factor_is_an_upper_bound_and_a_close_one(seed, lam):
+@pytest.mark.parametrize("rows", [40, 10])
+def test_the_energy_by_a_narrow_factor_is_an_upper_bound_and_a_close_one(seed, lam, rows):
     problem = narrow_problem(seed, lam, offset=0.3)
-    factor = build(Embedding(rows=40, storage="float32"), problem).factor
+    factor = build(Embedding(rows=rows, storage="float32"), problem).factor
     assert not factor.exact and factor.rows.matrix.dtype == np.float32
+    assert factor.side == (11 if rows == 40 else 10)  # what is zero is not factorised
     A = rationals(factor.rows.matrix.astype(float))
     P = A.T @ A + rationals(lam * np.eye(12))
     G = np.random.default_rng(seed).standard_normal((12, 3)) * 10.0 ** np.array([-6.0, 0.0, 3.0])
     exact = np.sum(rationals(G) * solve_exactly(P, rationals(G)), axis=0)
     bound = factor.energy(G)
     assert all(truth <= float(given) for truth, given in zip(exact, bound, strict=True))
-    assert np.all(bound <= 1.2 * exact.astype(float))
+    if rows == 40 or lam >= 1e-8:  # few rows in float32 are not taken for less
+        assert np.all(bound <= 1.2 * exact.astype(float))
 
 
-def test_a_narrow_factor_preconditions_as_the_wide_one_does():
+@pytest.mark.parametrize("rows", [60, 10])
+def test_a_narrow_factor_preconditions_as_the_wide_one_does(rows):
     problem = narrow_problem(0)
     H = dense_parts(problem)[1] + problem.lam * np.eye(12)
-    wide, narrow = (build(Embedding(rows=60, storage=s), problem) for s in ("float64", "float32"))
+    wide, narrow = (build(Embedding(rows=rows, storage=s), problem) for s in ("float64", "float32"))
     conditions = []
     for built in (wide, narrow):
         values = np.linalg.eigvals(inverse_of(built) @ H).real
@@ -772,19 +780,59 @@ def test_what_float32_cannot_hold_is_factorised_in_float64_and_said_so():
     solution = solve(X, y, 1e40, solver="cg", preconditioner=spec, random_state=0)
     assert solution.converged and solution.preconditioner.factor.exact
     assert "embedded again, in float64" in str(solution.plan)
-    few = solve(X / 1e25, y, 1e-8, "cg", Embedding(rows=4, storage="float32"), random_state=0)
-    assert "kept in float64" in str(few.plan)
+    thin = solve(sparse.csr_array(X / 1e25), y, 1e-8, "cg", spec, random_state=0)
+    assert "kept in float64" in str(thin.plan)
+
+
+@pytest.mark.parametrize("rows", [70, 12])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_rows_that_are_rounded_as_they_are_embedded_are_the_same(rows, fit_intercept, monkeypatch):
+    rng = np.random.default_rng(3)
+    X, Y = rng.standard_normal((300, 20)) + 1.0, rng.standard_normal((300, 2))
+    X[:, 7] = 0.0
+    problem = RidgeProblem(X, Y, 1e-3, rng.random(300), fit_intercept)
+    spec = Embedding(rows=rows, storage="float32")
+    whole = build(spec, problem)
+    monkeypatch.setattr(embedding, "LARGE_MATRIX", 0)
+    fused = build(spec, problem)
+    S = fused.source.weighted(problem).toarray()
+    A = S @ (X if problem.mean is None else X - problem.mean)
+    np.testing.assert_allclose(fused.factor.rows.matrix, A, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(fused.factor.rows.filled, whole.factor.rows.filled)
+    np.testing.assert_allclose(fused.probe, A @ probe_vector(20), atol=1e-12)
+    np.testing.assert_allclose(fused.start, whole.start, rtol=1e-3, atol=1e-6)
+    assert fused.describes(problem)
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+@pytest.mark.parametrize("rows", [30, 9])
+def test_a_shift_takes_the_place_of_a_smaller_lambda(rows, storage):
+    problem = narrow_problem(0, lam=1e-6)
+    built = build(Embedding(rows=rows, storage=storage, shift=1e-3), problem)
+    A = built.source.weighted(problem).toarray() @ problem.X
+    expected = np.linalg.inv(A.T @ A + 1e-3 * np.eye(12))
+    np.testing.assert_allclose(inverse_of(built), expected, rtol=1e-2, atol=1e-2)
+    assert built.factor.mu == 1e-3 and built.at(1e-4).factor.mu == 1e-3
+    assert built.at(1.0).factor.mu == 1.0
+    assert built.curvature().constant >= 1e3
+
+
+@pytest.mark.parametrize("shift", [-1.0, np.nan, np.inf])
+def test_a_shift_out_of_range_is_refused(shift):
+    with pytest.raises(ValueError, match="shift"):
+        Embedding(shift=shift)
 
 
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
-def test_a_solve_with_a_narrow_factor_is_certified_on_the_data_as_given(tol):
+@pytest.mark.parametrize("spec", [NARROW, NARROW_FEW])
+def test_a_solve_with_a_narrow_factor_is_certified_on_the_data_as_given(tol, spec):
     problem = narrow_problem(1)
     solution = solve(
         problem.X,
         problem.Y[:, 0],
         1e-8,
         solver="cg",
-        preconditioner=NARROW,
+        preconditioner=spec,
         tol=tol,
         random_state=0,
     )
@@ -809,10 +857,11 @@ def test_a_change_that_the_probe_does_not_see_makes_other_data(storage):
 
 
 @pytest.mark.parametrize("lam", [1e-17, 1e-9, 1e3, 1e39])
-def test_narrow_rows_serve_at_any_lambda(lam):
+@pytest.mark.parametrize("spec", [NARROW, NARROW_FEW])
+def test_narrow_rows_serve_at_any_lambda(lam, spec):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((80, 6)), rng.standard_normal(80)
-    first = solve(X, y, 1e-6, "cg", NARROW, random_state=0)
+    first = solve(X, y, 1e-6, "cg", spec, random_state=0)
     assert not first.preconditioner.factor.exact
     problem = make(X, y, lam)
     moved = first.preconditioner.at(lam)

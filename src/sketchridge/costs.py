@@ -31,6 +31,11 @@ SCALED_SKETCH = 2.0
 ROWS_DIFFER = 1.5
 # All rows thrown into a few buckets mix better; and CG gets faster as it goes on.
 ROWS_MIX = 0.85
+# Few rows whose P has a shift do as much as this share of them in leading directions, and the shift
+# that suits them leaves them so many degrees of freedom (docs/decisions/21).
+DIRECTIONS_A_ROW, HELD_BY_ROWS = 0.2, 1.25
+# Of the gap at 0, what their own minimum leaves.
+STARTS_AT = 0.1
 # A sparse product with k vectors reads the matrix once and does its arithmetic k times.
 SPARSE_COLUMN = 0.3
 # An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
@@ -38,9 +43,9 @@ DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 DUAL_EPOCH = 2.0
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
-# Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 27
+# Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
 # passes, an embedding 2 to 5.
-NARROW_COPY, EMBEDDING_PASSES = 15.0, 3.0
+NARROW_COPY, EMBEDDING_PASSES = 30.0, 3.0
 # A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
 # takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
@@ -211,6 +216,27 @@ class SpectrumGuess:
         roots = np.sqrt((left + lam) / floor)
         one_by_one = ITERATIONS_A_DIRECTION * (places - rank)
         return float(np.min(one_by_one + np.maximum(1.0, roots * np.log(4 / certified) / 4)))
+
+    def dimension(self, mu: float) -> float:
+        """The effective one, tr C(C + μI)⁻¹."""
+        found = float(np.sum(self.values / (self.values + mu)))
+        return found + float(np.trapezoid(self.tail / (self.tail + mu), self.positions))
+
+    def shift(self, rows: int, lam: float) -> float:
+        """The μ of P, at least λ, that few rows bear well."""
+        low, high = np.log(lam), np.log(max(lam, float(self.values[0])))
+        for _ in range(40):
+            middle = (low + high) / 2
+            if self.dimension(float(np.exp(middle))) > HELD_BY_ROWS * rows:
+                low = middle
+            else:
+                high = middle
+        return float(np.exp(high))
+
+    def shifted_iterations(self, rows: int, lam: float, tol: float) -> float:
+        """Iterations with so many embedded rows, and a shift that suits them."""
+        top = self.at(max(1, int(DIRECTIONS_A_ROW * rows))) + lam
+        return float(np.sqrt(top / self._floor(lam)) * np.log(STARTS_AT / tol) / 4 + 2)
 
     def _floor(self, lam: float) -> float:
         """About the smallest eigenvalue of H that counts.

@@ -1613,6 +1613,39 @@ def dense_normal_vector(
             product[j] += factor * rows[last, j]
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dense_multiply_vector(rows: Array, v: Array, start: int, stop: int, product: Array) -> None:
+    """product_i = x_iᵀv for a range of dense rows, four at a time; in float64."""
+    d, i = v.size, start
+    while i + 4 <= stop:
+        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            a0 += rows[i, j] * v[j]
+            a1 += rows[i + 1, j] * v[j]
+            a2 += rows[i + 2, j] * v[j]
+            a3 += rows[i + 3, j] * v[j]
+        product[i], product[i + 1], product[i + 2], product[i + 3] = a0, a1, a2, a3
+        i += 4
+    for last in range(i, stop):
+        product[last] = _dense_dot(rows[last], v)
+
+
+@njit(nogil=True, cache=True)
+def dense_adjoint_vector(rows: Array, r: Array, start: int, stop: int, product: Array) -> None:
+    """product (d,) += Σ r_i x_i for a range of dense rows, four at a time; in float64."""
+    d, i = product.size, start
+    while i + 4 <= stop:
+        s0, s1, s2, s3 = r[i], r[i + 1], r[i + 2], r[i + 3]
+        for j in range(d):
+            product[j] += (
+                s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
+            )
+        i += 4
+    for last in range(i, stop):
+        for j in range(d):
+            product[j] += r[last] * rows[last, j]
+
+
 @njit(nogil=True, cache=True)
 def _csr_row_product(rows: CSR, i: int, v: Array, product: Array) -> None:
     """Add x_iᵀv to product (k,)."""
@@ -1670,39 +1703,83 @@ def csr_multiply(rows: CSR, v: Array, start: int, stop: int, product: Array) -> 
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
+def _gather(sums: CSR, i: int, rows: Array, into: Array, norms: Array) -> None:
+    """into (d,) = Σ_q sums_iq rows_q, four rows at a time; norms_q = ‖rows_q‖²."""
+    d, q, last = rows.shape[1], sums.indptr[i], sums.indptr[i + 1]
+    into[:] = 0.0
+    while q + 4 <= last:
+        k0, s0 = sums.indices[q], sums.data[q]
+        k1, s1 = sums.indices[q + 1], sums.data[q + 1]
+        k2, s2 = sums.indices[q + 2], sums.data[q + 2]
+        k3, s3 = sums.indices[q + 3], sums.data[q + 3]
+        n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            x0, x1 = np.float64(rows[k0, j]), np.float64(rows[k1, j])
+            x2, x3 = np.float64(rows[k2, j]), np.float64(rows[k3, j])
+            into[j] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
+            n0 += x0 * x0
+            n1 += x1 * x1
+            n2 += x2 * x2
+            n3 += x3 * x3
+        norms[k0], norms[k1], norms[k2], norms[k3] = n0, n1, n2, n3
+        q += 4
+    for single in range(q, last):
+        k, s = sums.indices[single], sums.data[single]
+        total = 0.0
+        for j in range(d):
+            x = np.float64(rows[k, j])
+            into[j] += s * x
+            total += x * x
+        norms[k] = total
+
+
+@njit(nogil=True, cache=True)
 def gathered_rows(
     sums: CSR, rows: Array, start: int, stop: int, product: Array, norms: Array
 ) -> None:
-    """product_i (d,) = Σ_q sums_iq rows_q for a range, four rows at a time; norms_q = ‖rows_q‖²."""
-    d = rows.shape[1]
+    """product_i (d,) = Σ_q sums_iq rows_q for a range; norms_q = ‖rows_q‖²."""
     for i in range(start, stop):
-        q, last = sums.indptr[i], sums.indptr[i + 1]
-        into = product[i]
-        into[:] = 0.0
-        while q + 4 <= last:
-            k0, s0 = sums.indices[q], sums.data[q]
-            k1, s1 = sums.indices[q + 1], sums.data[q + 1]
-            k2, s2 = sums.indices[q + 2], sums.data[q + 2]
-            k3, s3 = sums.indices[q + 3], sums.data[q + 3]
-            n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0
+        _gather(sums, i, rows, product[i], norms)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def gathered_narrow_rows(
+    sums: CSR,
+    rows: Array,
+    shift: Array,
+    mean: Array,
+    targets: Array,
+    probe: Array,
+    start: int,
+    stop: int,
+    product: Array,
+    norms: Array,
+    image: Array,
+    slope: Array,
+    filled: Array,
+) -> None:
+    """`gathered_rows`, less shift_i times the mean (if there is one), to float32.
+
+    Of the rows before they are rounded: image_i is their product with the probe (d,), slope (t, d)
+    gets targets_i (t,) times them added, and filled (d,) tells the columns that are not all zero.
+    """
+    d = rows.shape[1]
+    row = np.empty(d)
+    for i in range(start, stop):
+        _gather(sums, i, rows, row, norms)
+        if mean.size > 0:
             for j in range(d):
-                x0, x1 = np.float64(rows[k0, j]), np.float64(rows[k1, j])
-                x2, x3 = np.float64(rows[k2, j]), np.float64(rows[k3, j])
-                into[j] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
-                n0 += x0 * x0
-                n1 += x1 * x1
-                n2 += x2 * x2
-                n3 += x3 * x3
-            norms[k0], norms[k1], norms[k2], norms[k3] = n0, n1, n2, n3
-            q += 4
-        for single in range(q, last):
-            k, s = sums.indices[single], sums.data[single]
-            total = 0.0
+                row[j] -= shift[i] * mean[j]
+        total = 0.0
+        for j in range(d):
+            product[i, j] = row[j]
+            filled[j] |= row[j] != 0.0
+            total += row[j] * probe[j]
+        image[i] = total
+        for c in range(slope.shape[0]):
+            target = targets[i, c]
             for j in range(d):
-                x = np.float64(rows[k, j])
-                into[j] += s * x
-                total += x * x
-            norms[k] = total
+                slope[c, j] += target * row[j]
 
 
 @njit(nogil=True, cache=True)

@@ -58,6 +58,8 @@ SMALL_DIRECT = 1e8
 # Where nothing is measured, because the preconditioner is given, the old rule of thumb decides.
 DIRECT_SIZE = 2000
 PROBE_RANK = 50
+# One in so many of its eigenvalues, the first ones, are near those of C.
+RELIABLE = 5
 RANKS = (100, 200, 400, 800)
 # Rows of a sketch, at least: so many times its rank, and so many. More than half are all.
 ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
@@ -70,6 +72,8 @@ LARGEST_SAMPLE = 0.6
 COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
 FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+# Rows of an embedding whose P has a shift, in units of the smaller side.
+SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 # A factor in float32 serves where λ is at least this share of what its rounding is made up for by.
@@ -381,7 +385,8 @@ def _few_rows_candidates(
     for share in FEW_ROWS:
         rows = int(share * dimension)
         if rows <= LARGEST_SAMPLE * min(problem.n, problem.d):
-            yield from _embedded(problem, costs, tol, rows, dimension)
+            iterations = embedded_iterations(rows, problem.n, dimension, tol)
+            yield from _embedded(problem, costs, tol, rows, iterations)
 
 
 def _scaling(problem: RidgeProblem) -> float:
@@ -413,9 +418,9 @@ def _guess(problem: RidgeProblem, sketch: Any) -> tuple[SpectrumGuess, float]:
     if isinstance(sketch, ScaledPreconditioner):
         shares = lam / sketch.scale
         trace, lam = float(np.sum(1.0 - shares)), float(np.mean(shares))
-    # The last values of a Nyström sketch are far too small.
+    # The last values of a Nyström sketch are far too small, and the law begins at the last taken.
     values = sketch.spectrum.values
-    values = values[: max(1, values.size // 2)]
+    values = values[: max(1, values.size // RELIABLE)]
     rest = max(0.0, trace - float(values.sum()))
     return SpectrumGuess(values, rest, min(problem.n, problem.d)), lam
 
@@ -446,21 +451,26 @@ def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterato
                 problem, costs, tol, recipe, iterations, costs.sampled_rows(rows), sure=True
             )
         else:
-            yield from _embedded(problem, costs, tol, rows, problem.d)
+            iterations = embedded_iterations(rows, problem.n, problem.d, tol)
+            yield from _embedded(problem, costs, tol, rows, iterations, sure=True)
 
 
 def _embedded(
-    problem: RidgeProblem, costs: Costs, tol: float, rows: int, dimension: float
+    problem: RidgeProblem,
+    costs: Costs,
+    tol: float,
+    rows: int,
+    iterations: float,
+    shift: float = 0.0,
+    sure: bool = False,
 ) -> Iterator[Candidate]:
-    """CG with an embedding into so many rows; the cost is sure if it does not rest on a count."""
-    iterations = embedded_iterations(rows, problem.n, dimension, tol)
-    sure = dimension >= problem.d
+    """CG with an embedding into so many rows, in either storage."""
     bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace
     storages: list[Storage] = ["float64"]
-    if bears and problem.targets == 1 and rows >= problem.d:
+    if bears and problem.targets == 1:
         storages.append("float32")
     for storage in storages:
-        recipe = Embedding(rows=rows, kind="countsketch", storage=storage)
+        recipe = Embedding(rows=rows, kind="countsketch", storage=storage, shift=shift)
         built = costs.embedded_rows(rows, narrow=storage == "float32")
         yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
 
@@ -571,8 +581,21 @@ def _sketched_candidates(
             seconds += (iterations + 4) * costs.cg_iteration(rank, narrow)
             yield _candidate(problem, solver, recipe, iterations + 4, seconds)
     if not scaling:
+        yield from _shifted_candidates(problem, costs, tol, guess)
         epochs = guess.svrg_epochs(sketch.rank, lam, tol, problem.n)
         yield _candidate(problem, SVRG(), sketch, 2 * epochs + 3, epochs * costs.epoch())
+
+
+def _shifted_candidates(
+    problem: RidgeProblem, costs: Costs, tol: float, guess: SpectrumGuess
+) -> Iterator[Candidate]:
+    """Embeddings into fewer rows than λ has degrees of freedom: P has a larger μ in its place."""
+    for share in SHIFTED:
+        rows = int(share * guess.count)
+        shift = guess.shift(rows, problem.lam)
+        late = max(problem.n / rows, shift / problem.lam)
+        iterations = guess.shifted_iterations(rows, problem.lam, tol / late)
+        yield from _embedded(problem, costs, tol, rows, iterations, shift=shift)
 
 
 def _decided(

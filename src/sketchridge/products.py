@@ -190,6 +190,29 @@ class DenseProducts:
         """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
         return bool(columns == 1 and self.X.flags.c_contiguous and self.X.size >= LARGE_MATRIX)
 
+    def compiled_multiply(self, V: Array) -> Array:
+        """X V (n, 1) for one vector and rows in C order; what is narrower is not widened."""
+        from sketchridge import kernels
+
+        product, v = np.empty((self.count, 1)), np.ascontiguousarray(V[:, 0])
+        ranges = _ranges(self.count, thread_count())
+        multiply = partial(kernels.dense_multiply_vector, self.X, v)
+        run_all([partial(multiply, start, stop, product[:, 0]) for start, stop in ranges])
+        return product
+
+    def compiled_adjoint(self, R: Array) -> Array:
+        """Xᵀ R (d, 1) for one vector and rows in C order; what is narrower is not widened."""
+        from sketchridge import kernels
+
+        r = np.ascontiguousarray(R[:, 0])
+        product = _summed(
+            lambda start, stop, piece: kernels.dense_adjoint_vector(self.X, r, start, stop, piece),
+            _ranges(self.count, thread_count()),
+            (self.X.shape[1],),
+            longest_sum(self.count),
+        )
+        return product[:, None]
+
     def compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
         """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector and rows in C order."""
         from sketchridge import kernels
@@ -402,6 +425,50 @@ def gathered_sums(S: Any, X: NDArray[Any], product: Array, norms: Array) -> Arra
     ranges = _ranges(S.shape[0], SHARES * thread_count())
     run_shared([partial(kernels.gathered_rows, sums, X, a, b, product, norms) for a, b in ranges])
     return product
+
+
+@dataclass(frozen=True, eq=False)
+class NarrowSums:
+    """Sums of rows, rounded to float32, and what was seen of them before."""
+
+    rows: NDArray[np.float32]  # (s, d)
+    norms: Array  # (n,) the squared norms of the rows that were summed
+    image: Array  # (s, 1) the sums' products with a probe
+    slope: Array  # (d, t) the sums' transpose times targets
+    filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
+
+    @classmethod
+    def gathered(
+        cls,
+        S: Any,
+        X: NDArray[Any],
+        centring: tuple[Array, Array | None],
+        targets: Array,
+        probe: Array,
+    ) -> NarrowSums:
+        """S X − shift meanᵀ for a sparse S (s, n) in CSR, dense rows in C order and (shift, mean).
+
+        One read of X, as in `gathered_sums`, and nothing else. Targets (s, t), the probe (d, 1).
+        """
+        from sketchridge import kernels
+
+        (s, n), d = S.shape, X.shape[1]
+        shift, mean = centring
+        centre = np.zeros(0) if mean is None else mean
+        product, norms, image = np.empty((s, d), np.float32), np.empty(n), np.empty((s, 1))
+        sums = kernels.CSR(S.data, S.indices, S.indptr)
+
+        def part(start: int, stop: int) -> tuple[Array, NDArray[np.bool_]]:
+            slope, filled = np.zeros((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
+            seen = (product, norms, image[:, 0], slope, filled)
+            kernels.gathered_narrow_rows(
+                sums, X, shift, centre, targets, probe[:, 0], start, stop, *seen
+            )
+            return slope, filled
+
+        ranges = _ranges(s, SHARES * thread_count())
+        slopes, filled = zip(*run_shared([partial(part, *r) for r in ranges]), strict=True)
+        return cls(product, norms, image, _added(slopes).T, np.any(filled, axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
 from sketchridge.preconditioner.factor import SketchedRows, SummedRows, sparse_factor
-from sketchridge.preconditioner.narrow import NarrowRows
+from sketchridge.preconditioner.narrow import NarrowRows, narrow_memory
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
     Targets,
@@ -24,8 +24,8 @@ from sketchridge.preconditioner.sketched import (
     probe_vector,
 )
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import LARGE_MATRIX, add_gram, gathered_sums, mirrored
-from sketchridge.validation import check_norms, read_rows
+from sketchridge.products import LARGE_MATRIX, NarrowSums, add_gram, gathered_sums, mirrored
+from sketchridge.validation import check_norms, check_number, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
 Storage = Literal["float64", "float32"]
@@ -123,6 +123,23 @@ class RowEmbedding:
             yield part, SketchedRows.of(A, problem.mean, shift[part]), thrown @ problem.Y
         self._learn_norms(problem, norms)
 
+    def embed_narrow(self, problem: RidgeProblem) -> tuple[NarrowRows, Array, Targets]:
+        """Dense rows embedded and rounded to float32; their probe, and the targets; one pass.
+
+        The problem learns its rows' norms on the way.
+        """
+        S = self.weighted(problem).tocsr()
+        problem.passes += 1
+        z: Array = S @ problem.Y
+        centring = S @ np.ones(self.n), problem.mean
+        with np.errstate(over="ignore"):  # the factor will notice
+            sums = NarrowSums.gathered(S, problem.X, centring, z, probe_vector(problem.d))
+        if not np.isfinite(sums.norms).all():
+            read_rows(problem)  # which tells where
+        self._learn_norms(problem, sums.norms)
+        rows = NarrowRows(sums.rows, sums.filled)
+        return rows, sums.image, Targets(sums.slope, np.sum(z**2, axis=0))
+
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
         terms = max(min(self.rows, problem.d), self.fullest, problem.rounding_factor)
@@ -137,8 +154,8 @@ class RowEmbedding:
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
             if narrow:
-                made = _block(problem.d) if _is_gathered(problem.X) else 3 * self.rows
-                held = (made + self.rows // 2) * problem.d + side**2 // 2
+                made = 0 if _is_gathered(problem.X) else 3 * self.rows * problem.d
+                held = made + narrow_memory(self.rows, problem.d)
                 return max(making + held, self.memory(problem))  # which it may fall back to
             if _is_gathered(problem.X):
                 held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
@@ -178,9 +195,11 @@ Embedded = tuple[SketchedRows | SummedRows | NarrowRows, Array, Targets]
 
 def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
     """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
-    dense = isinstance(problem.X, np.ndarray)
-    if dense and _is_gathered(problem.X) and source.rows >= problem.d:
-        return _in_blocks(source, problem, storage)
+    gathered = isinstance(problem.X, np.ndarray) and _is_gathered(problem.X)
+    if gathered and storage == "float32":
+        return source.embed_narrow(problem)
+    if gathered and source.rows >= problem.d:
+        return _summed_in_blocks(source, problem)
     rows, z = source.embed(problem)
     probe, targets = rows.multiply(probe_vector(problem.d)), Targets.of(rows, z)
     if storage == "float64":
@@ -188,50 +207,17 @@ def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> 
     return NarrowRows.of(rows.matrix), probe, targets
 
 
-def _in_blocks(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
-    """Dense rows, made block by block: kept in float32, or only their AᵀA."""
+def _summed_in_blocks(source: RowEmbedding, problem: RidgeProblem) -> Embedded:
+    """Dense rows, made block by block, of which only AᵀA is kept."""
     vector, d = probe_vector(problem.d), problem.d
     probe, slope = np.empty((source.rows, 1)), np.zeros((d, problem.targets))
-    squares = np.zeros(problem.targets)
-    kept: KeptNarrow | KeptNormal
-    kept = KeptNarrow(source.rows, d) if storage == "float32" else KeptNormal(d)
+    squares, total = np.zeros(problem.targets), np.zeros((d, d))
     for part, rows, targets in source.blocks(problem):
         probe[part] = rows.multiply(vector)
         slope += rows.adjoint(targets)
         squares += np.sum(targets**2, axis=0)
-        kept.add(part, rows.matrix)
-    return kept.rows(), probe, Targets(slope, squares)
-
-
-class KeptNarrow:
-    """Embedded rows, kept in float32."""
-
-    def __init__(self, rows: int, d: int) -> None:
-        self.matrix = np.empty((rows, d), dtype=np.float32)
-
-    def add(self, part: slice, block: Array) -> None:
-        """Keep a block of them."""
-        with np.errstate(over="ignore"):  # the factor will notice
-            self.matrix[part] = block
-
-    def rows(self) -> NarrowRows:
-        """All of them."""
-        return NarrowRows(self.matrix)
-
-
-class KeptNormal:
-    """Embedded rows, of which AᵀA is kept."""
-
-    def __init__(self, d: int) -> None:
-        self.total = np.zeros((d, d))
-
-    def add(self, part: slice, block: Array) -> None:
-        """Add a block of them."""
-        add_gram(block, self.total)
-
-    def rows(self) -> SummedRows:
-        """What all of them add up to."""
-        return SummedRows(mirrored(self.total))
+        add_gram(rows.matrix, total)
+    return SummedRows(mirrored(total)), probe, Targets(slope, squares)
 
 
 def check_kind(kind: Any) -> None:
@@ -252,13 +238,16 @@ class Embedding:
         "sparse_sign" throws every row into four buckets, "countsketch" into one.
     storage
         "float32" keeps the rows of S X in float32 and factorises in it, at half the price: of dense
-        data, with at least as many rows as columns, where λ is not far below 1e-8 of the trace.
-        What is certified is computed in float64.
+        data, where λ is not far below 1e-8 of the trace. What is certified is computed in float64.
+    shift
+        P has a μ at least as large in the place of λ. Few rows tell little of the small eigenvalues
+        of C, and a μ about as large as these hides what they make up.
     """
 
     rows: Rows = "auto"
     kind: Kind = "sparse_sign"
     storage: Storage = "float64"
+    shift: float = 0.0
     name: ClassVar[str] = "embedding"
     summary: ClassVar[str] = "Gram matrix of a subspace embedding S X of the rows, Cholesky"
     cost: ClassVar[str] = "one pass and sd² + d³/3 to build, O(d²) to apply"
@@ -270,6 +259,7 @@ class Embedding:
         check_kind(self.kind)
         if self.storage not in ("float64", "float32"):
             raise ValueError(f"storage={self.storage!r} must be 'float64' or 'float32'")
+        check_number("shift", self.shift, 0.0, "give a number ≥ 0")
 
     @property
     def reads_once(self) -> bool:
@@ -282,7 +272,7 @@ class Embedding:
     def _is_narrow(self, problem: RidgeProblem) -> bool:
         """Whether the rows will be kept in float32."""
         dense = isinstance(problem.X, np.ndarray)
-        return self.storage == "float32" and dense and self._rows(problem) >= problem.d
+        return self.storage == "float32" and dense
 
     def directions(self, problem: RidgeProblem) -> int:
         """The rank that it will have; rows out of range are refused here."""
@@ -303,7 +293,7 @@ class Embedding:
             except np.linalg.LinAlgError as error:
                 told.append(f"{error}: embedded again, in float64")
         elif self.storage == "float32":
-            told.append("kept in float64: float32 is for dense data and at least d rows")
+            told.append("kept in float64: float32 is for dense data")
         return self._built(source, problem, "float64", told)
 
     def _built(
@@ -312,5 +302,14 @@ class Embedding:
         rows, probe, targets = _embedded(source, problem, storage)
         rounding, least = source.rounding(problem), expected_least(source.rows, problem.d)
         return SketchedPreconditioner.of(
-            self.name, problem, rows, probe, targets, source, rounding, least, *told
+            self.name,
+            problem,
+            rows,
+            probe,
+            targets,
+            source,
+            rounding,
+            least,
+            *told,
+            shift=self.shift,
         )

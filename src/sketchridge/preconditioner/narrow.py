@@ -1,10 +1,11 @@
 """P = AᵀA + μI by a factor in float32, at half the price of one in float64.
 
 The rows A are rounded to float32, and kept. A few leading directions are made as small as the last
-of them (A T, with T = I − U diag(t) Uᵀ), and the Gram matrix of that and its factor L are computed
-in float32: L Lᵀ is T P T but for an error of about 1e-8 of its trace, with a shift that keeps it
-positive. To precondition with, that is as good as P itself where λ is not far below; to certify
-with, gᵀP⁻¹g is bounded from its residual G − PV, by products with A in float64.
+of them (A T, with T = I − U diag(t) Uᵀ), and the Gram matrix of that, in the smaller side, and its
+factor L are computed in float32: they are off by about 1e-8 of the trace, and a shift somewhat
+larger than that keeps it positive. To precondition with, that is as good as P itself where μ is
+not far below; to certify with, gᵀP⁻¹g is bounded from its residual G − PV, by products with A in
+float64.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from sketchridge.preconditioner.base import Array
 from sketchridge.preconditioner.factor import (
     COUNTED_SIDE,
     GUESSES,
+    DualFactor,
+    Factor,
     PrimalFactor,
     ShiftedCholesky,
     SketchedRows,
@@ -45,8 +48,14 @@ UNIT = float(np.finfo(np.float32).eps) / 2
 SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
 # So many directions are flattened, and none by more than this ratio of their squares.
 FLATTENED, STEEPEST = 8, 1e-10
+# Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
+WELL_ABOVE = 100.0
+# They are found in about so many rows.
+LEARNED_FROM = 512
 # Rows at a time that are flattened, and of these a thread.
 BLOCK, CHUNK = 4096, 128
+# Bytes of the columns at a time that are flattened, where the rows are few.
+BLOCK_BYTES = 8 << 20
 # ‖A‖² of rows whose products float32 holds, with room to spare.
 SMALLEST, LARGEST = 1e-20, 1e20
 # A λ below this share of ‖A‖² leaves too little of the certificate: one of 1e-16 stagnated.
@@ -59,26 +68,41 @@ THETA = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class NarrowRows:
-    """Rows A (s, d), s ≥ d, rounded to float32."""
+    """Rows A (s, d) rounded to float32."""
 
     matrix: Narrow
+    filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
 
     @classmethod
     def of(cls, rows: Array) -> NarrowRows:
         """Round rows in float64; those that float32 does not hold become infinite."""
         with np.errstate(over="ignore"):
-            return cls(rows.astype(np.float32))
+            return cls(rows.astype(np.float32), np.asarray(rows.any(axis=0)))
+
+    @cached_property
+    def columns(self) -> Any:
+        """The columns that there is something to factorise in, as an index."""
+        return slice(None) if self.filled.all() else np.flatnonzero(self.filled)
 
     @cached_property
     def size(self) -> float:
         """What rounding errors are in proportion to: ‖A‖²."""
         return float(DenseProducts(self.matrix).squared_norms().sum())
 
-    def cholesky(self, mu: float) -> ShiftedCholesky:
-        """The factor of AᵀA + μI in float64."""
-        return ShiftedCholesky.of(
-            SketchedRows(self.matrix.astype(np.float64)).gram(), mu, self.size
-        )
+    @property
+    def few(self) -> bool:
+        """Whether they are fewer than the columns."""
+        return bool(self.matrix.shape[0] < self.matrix.shape[1])
+
+    def multiply(self, V: Array) -> Array:
+        """A V, (s, t), in float64."""
+        products = DenseProducts(self.matrix)
+        return products.compiled_multiply(V) if V.shape[1] == 1 else products.multiply(V)
+
+    def adjoint(self, R: Array) -> Array:
+        """Aᵀ R, (d, t), in float64."""
+        products = DenseProducts(self.matrix)
+        return products.compiled_adjoint(R) if R.shape[1] == 1 else products.adjoint(R)
 
     def normal(self, V: Array) -> Array:
         """AᵀA V, (d, t), in float64."""
@@ -97,63 +121,86 @@ class Flattening:
     shares: Array  # (k,) t, below one
 
     @classmethod
-    def of(cls, A: Narrow) -> Flattening:
-        """One step of subspace iteration, in float32."""
-        count = min(FLATTENED, A.shape[1])
+    def of(cls, A: Narrow, mu: float) -> Flattening:
+        """One step of subspace iteration, in float32, with some of the rows; to well above μ."""
+        share, count = max(1, len(A) // LEARNED_FROM), min(FLATTENED, A.shape[1])
+        A = A[::share]
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), size=(A.shape[1], count))
-        basis, _ = np.linalg.qr(_normal(A, signs.astype(np.float32)))
-        image = _in_parts(A, lambda part: part @ basis.astype(np.float32))
-        inner = np.concatenate(image).astype(np.float64)
+        basis, _ = np.linalg.qr(_widen(A.T @ (A @ _narrow(signs))))
+        inner = _widen(A @ _narrow(basis))
         squares, turn = np.linalg.eigh(inner.T @ inner)
-        least = max(float(squares[0]), STEEPEST * float(squares[-1]))
+        least = max(float(squares[0]), STEEPEST * float(squares[-1]), WELL_ABOVE * mu / share)
         shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
-        return cls((basis @ turn).astype(np.float32).astype(np.float64), shares)
+        return cls(_widen(_narrow(basis @ turn)), shares)
 
     def apply(self, G: Array) -> Array:
         """T G for G (d, t)."""
         flattened: Array = G - self.basis @ (self.shares[:, None] * (self.basis.T @ G))
         return flattened
 
-    def gram(self, A: Narrow) -> Narrow:
-        """(A T)ᵀ(A T), (d, d), in float32: the lower triangle."""
-        d = A.shape[1]
-        total, block = np.zeros((d, d), np.float32), np.empty((min(BLOCK, len(A)), d), np.float32)
-        scaled, across = self.basis * self.shares, self.basis.T
-        flatten = partial(_flatten, scaled.astype(np.float32), across.astype(np.float32))
+    def outer(self, A: Narrow) -> Narrow:
+        """A T² Aᵀ, (s, s), in float32: by blocks of columns of A T; the lower triangle."""
+        s, d = A.shape
+        inner, step = self._inner(A), max(1, BLOCK_BYTES // (4 * s))
+        total, block = np.zeros((s, s), np.float32), np.empty((s, min(step, d)), np.float32)
+        for start in range(0, d, step):
+            columns = slice(start, min(start + step, d))
+            flat = block[:, : columns.stop - start]
+            _flatten(A, columns, inner, _narrow(self.basis[columns].T), flat)
+            add_gram(flat.T, total)
+        return total
+
+    def gram(self, A: Narrow, columns: Any) -> Narrow:
+        """(A T)ᵀ(A T) of some columns (m,), in float32: by blocks of rows; the lower triangle."""
+        inner, across = self._inner(A), _narrow(self.basis[columns].T)
+        side = across.shape[1]
+        total, block = (
+            np.zeros((side, side), np.float32),
+            np.empty((min(BLOCK, len(A)), side), np.float32),
+        )
         for start in range(0, len(A), BLOCK):
-            some = A[start : start + BLOCK]
-            flat = block[: len(some)]
-            cuts = range(0, len(some), CHUNK)
-            tasks = [partial(flatten, some[c : c + CHUNK], flat[c : c + CHUNK]) for c in cuts]
-            run_shared(tasks)
+            rows = slice(start, min(start + BLOCK, len(A)))
+            flat = block[: rows.stop - start]
+            _flatten(A[rows], columns, inner[rows], across, flat)
             add_gram(flat, total)
         return total
 
+    def _inner(self, A: Narrow) -> Narrow:
+        """A U diag(t), (s, k)."""
+        scaled = _narrow(self.basis * self.shares)
+        return np.concatenate(_in_parts(A, lambda part: part @ scaled))
 
-def _flatten(scaled: Narrow, across: Narrow, A: Narrow, out: Narrow) -> None:
-    """A T = A − (A U diag(t)) Uᵀ, to out."""
-    np.matmul(A @ scaled, across, out=out)
-    np.subtract(A, out, out=out)
+
+def _flatten(A: Narrow, columns: Any, inner: Narrow, across: Narrow, out: Narrow) -> None:
+    """Columns of A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread."""
+    parts = [slice(start, start + CHUNK) for start in range(0, len(A), CHUNK)]
+    with single_threaded_blas():
+        run_shared([partial(_subtract, A[c], columns, inner[c], across, out[c]) for c in parts])
+
+
+def _subtract(A: Narrow, columns: Any, inner: Narrow, across: Narrow, out: Narrow) -> None:
+    np.matmul(inner, across, out=out)
+    np.subtract(A[:, columns], out, out=out)
 
 
 def _in_parts(A: Narrow, work: Callable[[Narrow], Any]) -> list[Any]:
     """Some work with parts of the rows, one a thread."""
-    parts = np.array_split(A, thread_count())
     with single_threaded_blas():
-        return run_all([partial(work, part) for part in parts])
+        return run_all([partial(work, part) for part in np.array_split(A, thread_count())])
 
 
-def _normal(A: Narrow, V: Narrow) -> Array:
-    """AᵀA V, (d, k), in float32."""
-    products = _in_parts(A, lambda part: part.T @ (part @ V))
-    total: Array = np.sum(products, axis=0, dtype=np.float64)
-    return total
+def _narrow(numbers: Array) -> Narrow:
+    return numbers.astype(np.float32)
+
+
+def _widen(numbers: Narrow) -> Array:
+    return numbers.astype(np.float64)
 
 
 class OfRoundedRows:
     """What the rounding of the rows leaves of AᵀA ⪯ c·C."""
 
-    rows: NarrowRows
+    rows: Any  # NarrowRows, or the same numbers in SketchedRows
 
     @property
     def inflation(self) -> float:
@@ -163,27 +210,28 @@ class OfRoundedRows:
     @property
     def error(self) -> float:
         """And the error, in its trace."""
-        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * self.rows.size
+        return 4 * (1.0 + 1.0 / THETA) * UNIT**2 * float(self.rows.size)
 
 
 @dataclass(frozen=True, eq=False)
 class NarrowFactor(OfRoundedRows):
-    """P = AᵀA + μI with a factor near it, in float32: T⁻¹ L Lᵀ T⁻¹."""
+    """P = AᵀA + μI with a factor near it, in float32."""
 
     flattening: Flattening
-    lower: Narrow  # (d, d) the lower triangle is L
+    lower: Narrow  # the lower triangle is L
     rows: NarrowRows
     mu: float
+    raised: float  # the μ that L is of: with what makes up for its rounding
 
     @property
     def exact(self) -> bool:
-        """Whether `solve` is P⁻¹ itself: it is T (L Lᵀ)⁻¹ T."""
+        """Whether `solve` is P⁻¹ itself: it is only near it."""
         return False
 
     @property
     def columns(self) -> int:
         """The number d of columns."""
-        return len(self.lower)
+        return int(self.rows.matrix.shape[1])
 
     @property
     def side(self) -> int:
@@ -204,7 +252,7 @@ class NarrowFactor(OfRoundedRows):
     def cholesky(self) -> ShiftedCholesky:
         """The factor of P in float64, made when degrees of freedom are to be counted."""
         mu, _ = usable_shift(self.mu, self.side, self.size)
-        return self.rows.cholesky(mu)
+        return _widened(self.rows, mu).cholesky
 
     @property
     def guessed_dimension(self) -> float:
@@ -212,24 +260,45 @@ class NarrowFactor(OfRoundedRows):
         if self.side <= COUNTED_SIDE:
             return self.cholesky.effective_dimension
         signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
-        left = self.mu * float(np.vdot(signs, self.solve(signs))) / GUESSES
+        # Flattened directions are among those that are used, nearly whole, either way.
+        half, _ = scipy.linalg.lapack.strtrs(self.lower.T, _narrow(signs), lower=0, trans=1)
+        left = self.raised * float(np.vdot(half, half)) / GUESSES
         return min(max(0.0, self.side - left), float(self.side))
 
-    def at(self, mu: float) -> NarrowFactor | WidenedFactor:
+    def at(self, mu: float) -> Factor:
         """The same rows with another μ: in float64, where float32 does not bear it."""
         try:
             return factorise_narrow(self.rows, mu)
         except np.linalg.LinAlgError:
-            return WidenedFactor(self.rows.cholesky(mu), self.rows)
+            return _widened(self.rows, mu)
 
-    def solve(self, G: Array) -> Array:
-        """T (L Lᵀ)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
+    def _inside(self, G: Array) -> Array:
+        """(L Lᵀ)⁻¹ G."""
         from sketchridge import kernels
 
-        columns = np.ascontiguousarray(self.flattening.apply(G).T)
+        columns = np.ascontiguousarray(G.T)
         for column in columns:
             kernels.cholesky_solve(self.lower, column)
-        return self.flattening.apply(columns.T)
+        return columns.T
+
+    def solve(self, G: Array) -> Array:
+        """T (TAᵀAT + μI)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
+        flat = self.flattening.apply(G)
+        return self.flattening.apply(
+            self._by_rows(flat) if self.rows.few else self._by_columns(flat)
+        )
+
+    def _by_columns(self, G: Array) -> Array:
+        """(TAᵀAT + μI)⁻¹ G; where a column is zero, there is μ alone."""
+        solved = G / self.raised
+        solved[self.rows.columns] = self._inside(G[self.rows.columns])
+        return solved
+
+    def _by_rows(self, G: Array) -> Array:
+        """The same by (AT²Aᵀ + μI)⁻¹."""
+        image = self._inside(self.rows.multiply(self.flattening.apply(G)))
+        solved: Array = (G - self.flattening.apply(self.rows.adjoint(image))) / self.raised
+        return solved
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t), from above."""
@@ -261,6 +330,23 @@ class WidenedFactor(OfRoundedRows, PrimalFactor):
         return WidenedFactor(self.cholesky.at(mu), self.rows)
 
 
+@dataclass(frozen=True, eq=False)
+class WidenedDualFactor(OfRoundedRows, DualFactor):
+    """The same for fewer rows than columns."""
+
+    def at(self, mu: float) -> WidenedDualFactor:
+        """The same rows with another μ."""
+        return WidenedDualFactor(self.cholesky.at(mu), self.rows)
+
+
+def _widened(rows: NarrowRows, mu: float) -> WidenedFactor | WidenedDualFactor:
+    """A factor of rounded rows in float64."""
+    wide = SketchedRows(rows.matrix.astype(np.float64))
+    if rows.few:
+        return WidenedDualFactor(ShiftedCholesky.of(wide.outer(), mu, rows.size), wide)
+    return WidenedFactor(ShiftedCholesky.of(wide.gram(), mu, rows.size), rows)
+
+
 def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
     """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down."""
     if not SMALLEST <= rows.size <= LARGEST or mu > LARGEST:
@@ -269,21 +355,33 @@ def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
         )
     if mu < NOTHING * rows.size:
         raise np.linalg.LinAlgError(f"λ = {mu:.3g} is too small to be certified with float32")
-    flattening = Flattening.of(rows.matrix)
+    flattening = Flattening.of(rows.matrix, mu)
     for power in range(TRIES):
-        lower = _lower(rows.matrix, flattening, mu, SHIFT * FURTHER**power)
-        if lower is not None:
-            return NarrowFactor(flattening, lower, rows, mu)
-    side = rows.matrix.shape[1]
+        total = (
+            flattening.outer(rows.matrix)
+            if rows.few
+            else flattening.gram(rows.matrix, rows.columns)
+        )
+        trace = float(np.trace(total, dtype=np.float64))
+        raised = float(np.float32(mu + SHIFT * FURTHER**power * trace))
+        if _factorised_in_place(total, raised):
+            return NarrowFactor(flattening, total, rows, mu, raised)
+    side = min(rows.matrix.shape)
     raise np.linalg.LinAlgError(f"a normal matrix of side {side} cannot be factorised in float32")
 
 
-def _lower(A: Narrow, flattening: Flattening, mu: float, shift: float) -> Narrow | None:
-    """The lower factor of TAᵀAT + μI, and a shift in units of its trace; None if it breaks down."""
-    total, d = flattening.gram(A), A.shape[1]
+def _factorised_in_place(total: Narrow, mu: float) -> bool:
+    """The lower triangle of `total` becomes the factor of it and μI; whether that is possible."""
     diagonal = np.diag_indices_from(total)
-    total[diagonal] += np.float32(mu + shift * float(np.trace(total, dtype=np.float64)))
-    with blas_threads(d**3 / 6):
+    total[diagonal] += np.float32(mu)
+    with blas_threads(len(total) ** 3 / 6):
         # The transpose is in LAPACK's order, and its upper triangle is the lower one of `total`.
         _, info = scipy.linalg.lapack.spotrf(total.T, lower=0, clean=0, overwrite_a=1)
-    return total if info == 0 and np.isfinite(total[diagonal]).all() else None
+    return bool(info == 0 and np.isfinite(total[diagonal]).all())
+
+
+def narrow_memory(rows: int, d: int) -> int:
+    """Numbers (of eight bytes) that the rows, some of them flattened, and the factor take."""
+    side = min(rows, d)
+    block = BLOCK_BYTES // 4 if rows < d else min(BLOCK, rows) * d
+    return (rows * d + block + side**2) // 2

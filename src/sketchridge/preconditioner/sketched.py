@@ -81,6 +81,7 @@ class SketchedPreconditioner:
     told: tuple[str, ...]
     start: Array  # (d, t) a good one for the targets that it came with
     raised: tuple[str, ...] = ()
+    shift: float = 0.0  # μ is at least this, and λ
 
     @classmethod
     def of(
@@ -94,21 +95,23 @@ class SketchedPreconditioner:
         rounding: float,
         least_curvature: float,
         *told: str,
+        shift: float = 0.0,
     ) -> SketchedPreconditioner:
-        """Factorise the rows A for the problem's λ."""
-        factor, raised = _factorised(rows, problem.lam)
+        """Factorise the rows A for the problem's λ, or a shift that is larger."""
+        factor, raised = _factorised(rows, max(problem.lam, shift))
         return cls(
             name,
             problem.lam,
             factor,
             source,
             rounding,
-            least_curvature,
+            least_curvature * (min(1.0, problem.lam / shift) if shift else 1.0),
             problem.fingerprint,
             probe,
             told,
             targets.start(factor, len(probe)),
             raised,
+            shift,
         )
 
     @property
@@ -163,7 +166,7 @@ class SketchedPreconditioner:
         """The same rows for another λ: one more factorisation."""
         if lam == self.lam:
             return self
-        mu, raised = usable_shift(lam, self.factor.side, self.factor.size)
+        mu, raised = usable_shift(max(lam, self.shift), self.factor.side, self.factor.size)
         return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
 
 
