@@ -79,7 +79,7 @@ class Forecast:
 
     def __str__(self) -> str:
         method, passes, seconds, megabytes = self.cells
-        return f"{method:<32} {passes:>8} passes {seconds:>9} s {megabytes:>9} MB"
+        return f"{method:<44} {passes:>6} passes {seconds:>9} s {megabytes:>9} MB"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ class Plan:
         if self.preconditioner != "none":
             rank = f" (rank {self.rank})" if self.rank else ""
             method += f" with {self.preconditioner}{rank}"
-        table = [f"  expected: {forecast}" for forecast in self.forecasts]
+        table = [f"  expected: {forecast}" for forecast in self.forecasts[:SHOWN]]
+        if len(self.forecasts) > SHOWN:
+            table.append(f"  and {len(self.forecasts) - SHOWN} others, in plan.forecasts")
         return "\n".join(
             [f"{method}: {self.reason}", *table, *(f"  note: {note}" for note in self.notes)]
         )
@@ -176,3 +178,6 @@ def _figures(values: Any, form: str) -> str:
     if array.size == 1:
         return format(float(array[0]), form)
     return f"{format(float(array.min()), form)} to {format(float(array.max()), form)}"
+
+
+SHOWN = 6  # of the methods that were weighed, where a plan is printed
