@@ -38,6 +38,30 @@ def sdca(X, y, lam, omega, order):
     return np.array(points)
 
 
+def weighed_sdca(X, y, lam, omega, epochs):
+    """Parts of the rows by `sdca` from the same α, and the best sum of their moves and the last.
+
+    `epochs` are lists of orders, one a thread. The dual is maximised over the span by least squares
+    on its dense Hessian diag(ω) + diag(ω) X Xᵀ diag(ω) / λ.
+    """
+    hessian = np.diag(omega) + (omega[:, None] * X) @ (omega[:, None] * X).T / lam
+    alpha, last, points = np.zeros(len(y)), np.zeros(len(y)), []
+    for orders in epochs:
+        moves = [last]
+        for order in orders:
+            part = alpha.copy()
+            for i in order:
+                fitted = X[i] @ (X.T @ (omega * part)) / lam
+                part[i] += (y[i] - part[i] - fitted) / (1 + omega[i] * X[i] @ X[i] / lam)
+            moves.append(part - alpha)
+        span = np.array(moves)
+        slope = span @ (omega * y - hessian @ alpha)
+        last = np.linalg.lstsq(span @ hessian @ span.T, slope, rcond=1e-13)[0] @ span
+        alpha = alpha + last
+        points.append(X.T @ (omega * alpha) / lam)
+    return np.array(points)
+
+
 def dual_free_sdca(X, y, lam, P_inv_sqrt, omega, order, rates):
     """Shalev-Shwartz's dual-free SDCA with vectors α_i, on Σ ω_i f_i(w̃) + μ/2 ‖w̃‖².
 

@@ -1,5 +1,6 @@
 """Points made of dual variables: their certificate, and when the plan takes them."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,12 +9,16 @@ from scipy import sparse
 
 from sketchridge import SDCA, Kaczmarz, Ridge, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
+from sketchridge.costs import Costs
+from sketchridge.machine import Machine
 from sketchridge.planner import plan
 from sketchridge.preconditioner import NoPreconditioner
 from sketchridge.problem import DualPoint, RidgeProblem
 from sketchridge.solution import Status
+from sketchridge.solvers import weighed
 from sketchridge.solvers.components import Shuffler
 
+WEIGHED = SDCA("shuffled", "weighed")
 FORMS = {"dense": np.asarray, "csr": sparse.csr_array}
 forms = pytest.mark.parametrize("form", FORMS)
 intercepts = pytest.mark.parametrize("fit_intercept", [False, True])
@@ -40,7 +45,9 @@ def minimum(X, y, lam, omega, fit_intercept):
 @forms
 @intercepts
 @weights
-@pytest.mark.parametrize("solver", [SDCA("shuffled"), SDCA("uniform"), Kaczmarz()], ids=repr)
+@pytest.mark.parametrize(
+    "solver", [SDCA("shuffled"), SDCA("uniform"), Kaczmarz(), WEIGHED], ids=repr
+)
 @pytest.mark.parametrize("tol", [1e-2, 1e-6, 1e-11])
 def test_the_gap_is_bounded_and_reached(form, fit_intercept, weighted, solver, tol):
     X, y, rng = texts()
@@ -95,13 +102,15 @@ def test_what_is_between_the_point_and_its_dual_variables_counts():
 
 @forms
 @intercepts
-def test_rounding_keeps_within_the_drift(form, fit_intercept):
+@pytest.mark.parametrize("solver", [SDCA("shuffled"), WEIGHED], ids=repr)
+def test_rounding_keeps_within_the_drift(form, fit_intercept, solver, monkeypatch):
     """The point against the sum that its dual variables make, in exact arithmetic."""
+    monkeypatch.setattr(weighed, "LEAST_ROWS", 10)
     X, y, _ = texts(n=40, d=12)
     lam = 1 / y.size
     problem = RidgeProblem(FORMS[form](X), y[:, None].astype(float), lam, None, fit_intercept)
     preconditioner = NoPreconditioner().build(problem, np.random.default_rng(0))
-    iterates = SDCA("shuffled").iterates(
+    iterates = solver.iterates(
         problem, preconditioner, np.zeros((problem.d, 1)), np.random.default_rng(0)
     )
     for _ in range(60):
@@ -126,12 +135,11 @@ def test_shuffled_rows_all_come_once():
         np.testing.assert_array_equal(np.sort(order), np.arange(n))
 
 
-def test_estimates_promise_no_more_than_is_certified():
+@pytest.mark.parametrize("solver", [SDCA("shuffled"), WEIGHED], ids=repr)
+def test_estimates_promise_no_more_than_is_certified(solver):
     """An evaluation a solve, or two: the estimate is right to a factor of two."""
     X, y, _ = texts(n=2000, d=400)
-    solution = solve(
-        sparse.csr_array(X), y, 1 / y.size, solver=SDCA("shuffled"), preconditioner="none"
-    )
+    solution = solve(sparse.csr_array(X), y, 1 / y.size, solver=solver, preconditioner="none")
     assert sum(record.certified for record in solution.history) <= 2
 
 
@@ -152,6 +160,38 @@ def test_rows_that_lam_makes_easy_are_for_dual_ascent():
     choice = planned(1.0)
     assert choice.solver == SDCA(sampling="shuffled")
     assert choice.forecasts[0].passes < 20 and "dual coordinate ascent" in choice.reason
+
+
+def test_threads_share_the_rows_where_that_is_less():
+    costs = Costs(Machine(2e10, 5e10, 1e11, 3e10, 2e9), 50_000, 20_000, 4_000_000, 0, True, 1)
+    assert costs.weighed_epoch(2) < costs.dual_epoch() < costs.weighed_epoch(1)
+    small = replace(costs, stored=400_000)
+    assert small.dual_epoch() < small.weighed_epoch(2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [({"moves": "none"}, "moves='none'"), ({"moves": "weighed"}, "sampling='shuffled'")],
+)
+def test_other_moves_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        SDCA(**given)
+
+
+def test_weighed_moves_take_no_preconditioner():
+    X, y, _ = texts()
+    with pytest.raises(ValueError, match="preconditioner='none'"):
+        solve(X, y, 1 / y.size, solver=WEIGHED, preconditioner="lanczos")
+
+
+def test_weighed_moves_need_fewer_epochs_where_rows_are_hard():
+    X, y, _ = texts(n=2000, d=400)
+    how = {"preconditioner": "none", "random_state": 0}
+    plain, better = (
+        solve(sparse.csr_array(X), y, 0.05 / y.size, solver=solver, **how)
+        for solver in (SDCA("shuffled"), WEIGHED)
+    )
+    assert better.passes < 0.7 * plain.passes
 
 
 def test_others_are_not():

@@ -23,6 +23,7 @@ from sketchridge.solvers.dual import Duals, dual_steps
 from sketchridge.solvers.sag import sag_steps
 from sketchridge.solvers.saga import saga_steps
 from sketchridge.solvers.table import Table
+from sketchridge.solvers.weighed import Weighed
 from tests import literal_family as literal
 
 STEPS = 150
@@ -127,6 +128,25 @@ def test_sdca_maximises_the_dual_as_the_literal_one(form, intercept, weighted):
     for length in (1, 7, STEPS):
         duals = start_of(problem, 0).after(problem, steps, order[:length], 1.0)
         same(duals.coef, slow[length - 1])
+
+
+@forms
+@intercepts
+@weights
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_weighed_moves_maximise_the_dual_as_the_literal_ones(form, intercept, weighted, threads):
+    case = Case(form, intercept, weighted, NoPreconditioner())
+    problem = case.problem
+    steps = dual_steps(problem, case.preconditioner, "shuffled")
+    epochs = [np.array_split(case.rng.permutation(problem.n), threads) for _ in range(6)]
+    slow = literal.weighed_sdca(case.X, case.y, case.lam, case.omega, epochs)
+    state = Weighed.first(problem, problem.Y[:, 0].copy())
+    objectives = [0.0]
+    for orders, point in zip(epochs, slow, strict=True):
+        state = state.after(problem, steps, orders)
+        np.testing.assert_allclose(state.duals.coef, point, rtol=1e-6, atol=1e-8)
+        objectives.append(state.duals.dual_objective(problem))
+    assert np.all(np.diff(objectives) > 0)
 
 
 def start_of(problem, rank):

@@ -41,6 +41,9 @@ SPARSE_COLUMN = 0.3
 # An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 DUAL_EPOCH = 2.0
+# Threads that share it hold each other up by this; weighing their moves takes so many seconds a row
+# and column; and each doubling of the threads takes so many times the epochs.
+SHARED, WEIGHING, MORE_EPOCHS = 1.15, 2e-8, 1.2
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
@@ -152,6 +155,11 @@ class Costs:
     def dual_epoch(self) -> float:
         """An epoch of dual coordinate ascent on sparse rows: on one thread."""
         return DUAL_EPOCH * self.normal(1) + ITERATION
+
+    def weighed_epoch(self, threads: int) -> float:
+        """The same, shared by threads whose moves are weighed, and so many times as many."""
+        steps = SHARED * DUAL_EPOCH * self.normal(1) / threads + WEIGHING * (self.n + self.d)
+        return float(MORE_EPOCHS ** np.log2(threads) * (steps + ITERATION))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1253,6 +1253,33 @@ def dual_epoch(
     return squares, moved
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dual_products(
+    order: Array, weights: Array, targets: Array, before: Array, after: Array, last: Array
+) -> tuple[float, float, float]:
+    """Σ ω_i Δ_i Δ_i, Σ ω_i Δ_i last_i and Σ ω_i Δ_i (y_i − before_i), for the rows of `order` (m,).
+
+    Δ (n,) is what their dual variables were changed by.
+    """
+    square, across, slope = 0.0, 0.0, 0.0
+    for t in range(order.size):
+        i = order[t]
+        step = after[i] - before[i]
+        weighted = weights[i] * step
+        square += weighted * step
+        across += weighted * last[i]
+        slope += weighted * (targets[i] - before[i])
+    return square, across, slope
+
+
+@njit(nogil=True, cache=True)
+def add_dual_steps(order: Array, factor: float, before: Array, after: Array, move: Array) -> None:
+    """Add factor·Δ to move (n,), for the rows of `order` (m,)."""
+    for t in range(order.size):
+        i = order[t]
+        move[i] += factor * (after[i] - before[i])
+
+
 # ----------------------------------------------------------------------------------------
 # Accelerated SVRG: loopless Katyusha between two snapshots
 #

@@ -51,6 +51,7 @@ from sketchridge.solvers import (
     Solver,
     check_allowed,
 )
+from sketchridge.solvers.weighed import threads_for
 from sketchridge.validation import check_rank, read_rows
 
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
@@ -518,13 +519,8 @@ def _easy(
     if hardest > EASY:
         return None
     epochs = shuffled_epochs(hardest, tol)
-    method = _candidate(
-        problem,
-        SDCA(sampling="shuffled"),
-        NoPreconditioner(),
-        epochs + 2,
-        epochs * costs.dual_epoch(),
-    )
+    solver, epoch = _dual_solver(problem, costs)
+    method = _candidate(problem, solver, NoPreconditioner(), epochs + 2, epochs * epoch)
     if method.memory > limit or (sure and sure[0].seconds < method.seconds):
         return None
     others = _candidate(problem, CG(), Diagonal(), np.nan, np.nan), *sure
@@ -534,9 +530,17 @@ def _easy(
         f"sparse data whose rows are easy at this λ (ω‖x‖² is at most {hardest:.2g} λ): dual "
         f"coordinate ascent, about {method.seconds:.2g} s expected",
         forecasts=tuple(candidate.forecast() for candidate in (method, *others)),
-        seconds_a_pass=costs.dual_epoch(),
+        seconds_a_pass=epoch,
         otherwise=SLOWER * method.seconds,
     )
+
+
+def _dual_solver(problem: RidgeProblem, costs: Costs) -> tuple[SDCA, float]:
+    """Dual ascent row by row, or shared by threads where that is less; its seconds an epoch."""
+    alone, shared = costs.dual_epoch(), costs.weighed_epoch(threads_for(problem))
+    if alone <= shared:
+        return SDCA(sampling="shuffled"), alone
+    return SDCA(sampling="shuffled", moves="weighed"), shared
 
 
 def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limit: float) -> Choice:

@@ -8,7 +8,8 @@ Without a basis w = Σ ω_i α_i x_i / λ in any coordinates, and the dual objec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -50,20 +51,50 @@ class Duals:
     shrinks: float = 1.0  # by how much it was less than over the steps before
     moved: float = 0.0  # how far the rows' multiples in w were moved, over all steps
     steps: int = 0
+    settled: float = SETTLED  # the gap's share of its estimate
 
     def after(self, problem: RidgeProblem, steps: DualSteps, order: Order, scale: float) -> Duals:
         """The state after the steps `order` (m,), with rates scaled."""
+        along_rows, in_basis = self.along_rows.copy(), self.in_basis.copy()
+        coef, squares, moved = self.run(problem, steps, order, scale, along_rows, in_basis)
+        state = replace(self, coef=coef, along_rows=along_rows, in_basis=in_basis)
+        return state.seen(0.5 * squares, moved, order.size)
+
+    def seen(self, spread: float, moved: float, steps: int) -> Duals:
+        """With what was seen on the way here, over so many steps."""
+        shrinks = min(1.0, spread / self.spread) if 0 < self.spread < np.inf else 1.0
+        return replace(
+            self,
+            spread=spread,
+            shrinks=shrinks,
+            moved=self.moved + moved,
+            steps=self.steps + steps,
+        )
+
+    def run(
+        self,
+        problem: RidgeProblem,
+        steps: DualSteps,
+        order: Order,
+        scale: float,
+        along_rows: Array,
+        in_basis: Array,
+    ) -> tuple[Array, float, float]:
+        """Take the steps from here: these dual variables are changed in place, and w is new.
+
+        Also Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met, and how far their multiples were moved.
+        """
         from sketchridge import kernels
 
         preconditioner = steps.preconditioner
         convexity = problem.lam * preconditioner.outside
-        coef, along_rows, in_basis = self.coef.copy(), self.along_rows.copy(), self.in_basis.copy()
-        basis = np.stack([coef, coef]) @ preconditioner.basis
+        coef = self.coef.copy()
+        basis = np.tile(coef @ preconditioner.basis, (2, 1))
         squares, moved = kernels.dual_epoch(
             problem.rows,
             order,
             problem.weights,
-            scale * steps.rates,
+            steps.rates if scale == 1.0 else scale * steps.rates,
             self.targets,
             along_rows,
             in_basis,
@@ -79,17 +110,7 @@ class Duals:
             basis,
         )
         coef += preconditioner.basis @ (basis[0] - basis[1])
-        spread = 0.5 * squares
-        return Duals(
-            self.targets,
-            coef,
-            along_rows,
-            in_basis,
-            spread,
-            min(1.0, spread / self.spread) if 0 < self.spread < np.inf else 1.0,
-            self.moved + moved,
-            self.steps + order.size,
-        )
+        return coef, squares, moved
 
     @property
     def gap(self) -> float:
@@ -97,7 +118,7 @@ class Duals:
 
         Rows were met half an epoch ago, on average, and the last of them still fit.
         """
-        return SETTLED * self.spread * float(np.sqrt(self.shrinks))
+        return self.settled * self.spread * float(np.sqrt(self.shrinks))
 
     def dual_objective(self, problem: RidgeProblem) -> float:
         """What the dual variables prove F* to be at least, but for rounding; without a basis."""
@@ -105,10 +126,17 @@ class Duals:
         return float(gained - 0.5 * problem.lam * (self.coef @ self.coef))
 
 
+Advance = Callable[[np.random.Generator], list[Duals]]
+
+
 def dual_iterates(
-    problem: RidgeProblem, steps: DualSteps, start: Array, rng: np.random.Generator
+    problem: RidgeProblem,
+    steps: DualSteps,
+    start: Array,
+    rng: np.random.Generator,
+    advance: Advance | None = None,
 ) -> Iterates:
-    """Yield the point after every n steps.
+    """Yield the point after every n steps; or after every epoch of `advance`, without a basis.
 
     A point is what its dual variables make of it, and those of a given start are not known: the
     iteration starts from zero.
@@ -117,22 +145,41 @@ def dual_iterates(
     if start.any():
         event = STARTS_FROM_ZERO
         yield Iterate(start, evaluation=problem.evaluate(start))
-    iterates = _dual_free_iterates if steps.preconditioner.rank else _exact_iterates
-    yield from iterates(problem, steps, rng, event)
+    if steps.preconditioner.rank:
+        yield from _dual_free_iterates(problem, steps, rng, event)
+    else:
+        plain = PlainEpochs(problem, steps)
+        yield from _exact_iterates(problem, steps, rng, event, advance or plain.advance)
+
+
+class PlainEpochs:
+    """One row after the other, of every target."""
+
+    def __init__(self, problem: RidgeProblem, steps: DualSteps) -> None:
+        self.problem, self.steps = problem, steps
+        self.duals = [first_duals(problem, y, 0) for y in problem.Y.T]
+
+    def advance(self, rng: np.random.Generator) -> list[Duals]:
+        """An epoch."""
+        order = self.steps.sampler.draw(rng, self.problem.n)
+        self.duals = [dual.after(self.problem, self.steps, order, 1.0) for dual in self.duals]
+        return self.duals
 
 
 def _exact_iterates(
-    problem: RidgeProblem, steps: DualSteps, rng: np.random.Generator, event: str | None
+    problem: RidgeProblem,
+    steps: DualSteps,
+    rng: np.random.Generator,
+    event: str | None,
+    advance: Advance,
 ) -> Iterates:
     """Without a basis every step maximises the dual, and the point needs no evaluation.
 
     Rows that are drawn at random are not all met: there it is evaluated every time.
     """
-    duals = [_first(problem, y, 0) for y in problem.Y.T]
     while True:
-        order = steps.sampler.draw(rng, problem.n)
         problem.passes += 1
-        duals = [dual.after(problem, steps, order, 1.0) for dual in duals]
+        duals = advance(rng)
         coef, point = np.stack([dual.coef for dual in duals], axis=1), _dual_point(problem, duals)
         if isinstance(steps.sampler, Shuffler):
             gap = np.array([dual.gap for dual in duals])
@@ -161,7 +208,7 @@ def _dual_free_iterates(
     problem: RidgeProblem, steps: DualSteps, rng: np.random.Generator, event: str | None
 ) -> Iterates:
     """With a basis steps may be too long: back to the best point, and shorter ones."""
-    duals = [_first(problem, y, steps.preconditioner.rank) for y in problem.Y.T]
+    duals = [first_duals(problem, y, steps.preconditioner.rank) for y in problem.Y.T]
     best, lowest, scales = duals, problem.null_objective.copy(), np.ones(problem.targets)
     while True:
         order = steps.sampler.draw(rng, problem.n)
@@ -183,7 +230,8 @@ def _dual_free_iterates(
         event = None
 
 
-def _first(problem: RidgeProblem, y: Array, rank: int) -> Duals:
+def first_duals(problem: RidgeProblem, y: Array, rank: int) -> Duals:
+    """The state of one target at w = 0."""
     zeros = np.zeros(problem.d), np.zeros(problem.n), np.zeros((problem.n, rank))
     return Duals(np.ascontiguousarray(y), *zeros)
 

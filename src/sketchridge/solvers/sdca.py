@@ -7,7 +7,7 @@ preconditioner it is the dual-free form (Shalev-Shwartz) on the shifted objectiv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterates
 from sketchridge.solvers.components import memory_of_rows
 from sketchridge.solvers.dual import Sampling, dual_iterates, dual_steps
+from sketchridge.solvers.weighed import WeighedEpochs
+
+Moves = Literal["plain", "weighed"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +32,14 @@ class SDCA:
         "shuffled" takes every row once an epoch, which is faster where λ is large; without a
         preconditioner (preconditioner="none") its gap is then reckoned on the way, and certified
         by the dual.
+    moves
+        "weighed", with rows that are shuffled and no preconditioner, lets every thread take some of
+        the rows from the same point, and makes the best of what they did and the move before:
+        fewer epochs on one thread, faster ones on several. "plain" takes one row after the other.
     """
 
     sampling: Sampling = "importance"
+    moves: Moves = "plain"
     name: ClassVar[str] = "sdca"
     summary: ClassVar[str] = "stochastic dual coordinate ascent; dual-free with a preconditioner"
     cost: ClassVar[str] = "one or two passes an epoch, n numbers of memory (n·k preconditioned)"
@@ -43,10 +51,15 @@ class SDCA:
         if self.sampling not in get_args(Sampling):
             names = ", ".join(map(repr, get_args(Sampling)))
             raise ValueError(f"sampling={self.sampling!r} must be one of {names}")
+        if self.moves not in get_args(Moves):
+            raise ValueError(f"moves={self.moves!r} must be 'plain' or 'weighed'")
+        if self.moves == "weighed" and self.sampling != "shuffled":
+            raise ValueError("moves='weighed' needs sampling='shuffled'")
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The rows' coordinates, the dual variables twice, and a copy of Fortran rows."""
-        duals = 2 * problem.n * (rank + 1) * problem.targets
+        kept = 6 if self.moves == "weighed" else 2
+        duals = kept * problem.n * (rank + 1) * problem.targets
         return memory_of_rows(problem, rank, problem.n) + duals
 
     def iterates(
@@ -58,4 +71,11 @@ class SDCA:
     ) -> Iterates:
         """Yield the point after every n steps."""
         steps = dual_steps(problem, preconditioner, self.sampling)
-        return dual_iterates(problem, steps, start, rng)
+        if self.moves == "plain":
+            return dual_iterates(problem, steps, start, rng)
+        if preconditioner.rank:
+            raise ValueError(
+                f"moves='weighed' takes no preconditioner, and {preconditioner.name!r} was given: "
+                "give preconditioner='none', or moves='plain'"
+            )
+        return dual_iterates(problem, steps, start, rng, WeighedEpochs(problem, steps).advance)
