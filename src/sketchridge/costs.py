@@ -47,14 +47,14 @@ SHARED, WEIGHING, MORE_EPOCHS = 1.15, 2e-8, 1.2
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
-# passes, an embedding 2 to 5.
-NARROW_COPY, EMBEDDING_PASSES = 30.0, 3.0
+# passes, an embedding 2 to 5, and one that is rounded on the way about 2.
+NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
 # A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
 # takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
 # Rows in float32 are read so many times besides, to flatten them and for the certificate; and what
 # that takes whatever their number.
-NARROW_READS, NARROW_FIXED = 12.0, 5e-3
+NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
@@ -119,8 +119,8 @@ class Costs:
 
     def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""
-        passes = EMBEDDING_PASSES * self.bytes / self.machine.bandwidth
-        return passes + self.sampled_rows(rows, narrow)
+        passes = NARROW_EMBEDDING if narrow else EMBEDDING_PASSES
+        return passes * self.bytes / self.machine.bandwidth + self.sampled_rows(rows, narrow)
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""

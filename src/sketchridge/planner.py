@@ -75,6 +75,8 @@ FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+# Passes besides the iterations: the norms, the sketch, the start and the end, less what is counted.
+BESIDES = 2.0
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
 NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 # A factor in float32 serves where λ is at least this share of what its rounding is made up for by.
@@ -489,8 +491,8 @@ def _factored(
     assert isinstance(recipe.rows, int)
     for solver, narrow in _storages(problem, costs, tol, iterations):
         seconds = built + costs.narrow_copy() * narrow
-        seconds += (iterations + 4) * costs.factored_iteration(recipe.rows, narrow)
-        yield _candidate(problem, solver, recipe, iterations + 4, seconds, sure)
+        seconds += (iterations + BESIDES) * costs.factored_iteration(recipe.rows, narrow)
+        yield _candidate(problem, solver, recipe, iterations + BESIDES, seconds, sure)
 
 
 def _storages(
@@ -582,8 +584,8 @@ def _sketched_candidates(
         iterations = guess.cg_iterations(rank, lam, tol / late)
         for solver, narrow in _storages(problem, costs, tol, iterations):
             seconds = built + costs.narrow_copy() * narrow
-            seconds += (iterations + 4) * costs.cg_iteration(rank, narrow)
-            yield _candidate(problem, solver, recipe, iterations + 4, seconds)
+            seconds += (iterations + BESIDES) * costs.cg_iteration(rank, narrow)
+            yield _candidate(problem, solver, recipe, iterations + BESIDES, seconds)
     if not scaling:
         yield from _shifted_candidates(problem, costs, tol, guess)
         epochs = guess.svrg_epochs(sketch.rank, lam, tol, problem.n)
