@@ -193,7 +193,8 @@ def test_a_true_callback_stops_at_the_best_point_so_far(solver, preconditioner):
         return record.passes > 15
 
     rank = {"rank": 3} if preconditioner == "nystrom" else {}
-    solution = solve(X, y, LAM, solver, preconditioner, tol=1e-14, callback=stop, **rank)
+    how = {"tol": 1e-14, "callback": stop, "random_state": 0, **rank}
+    solution = solve(X, y, LAM, solver, preconditioner, **how)
     assert solution.status is Status.STOPPED
     # What SAGA and SAG tell in between are estimates, from residuals of earlier points.
     estimates = solver in ("saga", "sag")

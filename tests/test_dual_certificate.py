@@ -169,19 +169,18 @@ def test_threads_share_the_rows_where_that_is_less():
     assert small.dual_epoch() < small.weighed_epoch(2)
 
 
+def test_unknown_moves_are_refused():
+    with pytest.raises(ValueError, match="moves='none'"):
+        SDCA(moves="none")
+
+
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [({"moves": "none"}, "moves='none'"), ({"moves": "weighed"}, "sampling='shuffled'")],
+    ("solver", "preconditioner"), [(WEIGHED, "lanczos"), (SDCA("uniform", "weighed"), "none")]
 )
-def test_other_moves_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
-        SDCA(**given)
-
-
-def test_weighed_moves_take_no_preconditioner():
+def test_moves_that_cannot_be_weighed_are_plain_and_said_so(solver, preconditioner):
     X, y, _ = texts()
-    with pytest.raises(ValueError, match="preconditioner='none'"):
-        solve(X, y, 1 / y.size, solver=WEIGHED, preconditioner="lanczos")
+    solution = solve(X, y, 1 / y.size, solver=solver, preconditioner=preconditioner, random_state=0)
+    assert solution.converged and "here they are plain" in str(solution.plan)
 
 
 def test_weighed_moves_need_fewer_epochs_where_rows_are_hard():

@@ -129,7 +129,8 @@ def few_degrees(lam):
     return make_problem(X, X[:, 0], lam * float((X**2).sum()) / 4000)[0]
 
 
-def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded():
+def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded(monkeypatch):
+    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)  # the problem is small for counting them
     for lam, few in [(1e-8, True), (1e-14, False)]:
         choice = plan(few_degrees(lam), 1e-6, None, np.random.default_rng(0), FAST)
         spec = choice.preconditioner
@@ -166,6 +167,7 @@ def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
 def test_what_can_certify_no_more_gives_way_to_the_sure_method(monkeypatch):
     """Rounding hides more or less of the gap, as the preconditioner is."""
     pretend(monkeypatch, FAST)
+    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)
     first = []
     truly_stuck = Run._is_stuck
 

@@ -33,9 +33,9 @@ class SDCA:
         preconditioner (preconditioner="none") its gap is then reckoned on the way, and certified
         by the dual.
     moves
-        "weighed", with rows that are shuffled and no preconditioner, lets every thread take some of
-        the rows from the same point, and makes the best of what they did and the move before:
-        fewer epochs on one thread, faster ones on several. "plain" takes one row after the other.
+        "weighed", where rows are shuffled and there is no preconditioner, lets every thread take
+        some of the rows from the same point, and makes the best of what they did and the move
+        before: fewer epochs on one thread, faster ones on several. "plain" takes row after row.
     """
 
     sampling: Sampling = "importance"
@@ -53,8 +53,6 @@ class SDCA:
             raise ValueError(f"sampling={self.sampling!r} must be one of {names}")
         if self.moves not in get_args(Moves):
             raise ValueError(f"moves={self.moves!r} must be 'plain' or 'weighed'")
-        if self.moves == "weighed" and self.sampling != "shuffled":
-            raise ValueError("moves='weighed' needs sampling='shuffled'")
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The rows' coordinates, the dual variables twice, and a copy of Fortran rows."""
@@ -73,9 +71,10 @@ class SDCA:
         steps = dual_steps(problem, preconditioner, self.sampling)
         if self.moves == "plain":
             return dual_iterates(problem, steps, start, rng)
-        if preconditioner.rank:
-            raise ValueError(
-                f"moves='weighed' takes no preconditioner, and {preconditioner.name!r} was given: "
-                "give preconditioner='none', or moves='plain'"
+        if preconditioner.rank or self.sampling != "shuffled":
+            problem.notes.append(
+                "moves are weighed where rows are shuffled and there is no preconditioner: here "
+                "they are plain"
             )
+            return dual_iterates(problem, steps, start, rng)
         return dual_iterates(problem, steps, start, rng, WeighedEpochs(problem, steps).advance)
