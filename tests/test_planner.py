@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sketchridge import Embedding, NoPreconditioner, machine, planner, solve
-from sketchridge.costs import Costs, SpectrumGuess, sampled_iterations
+from sketchridge.costs import HELD_BY_ROWS, Costs, SpectrumGuess, sampled_iterations
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
 from sketchridge.planner import Pace, plan
@@ -254,6 +254,38 @@ def test_a_guessed_spectrum_goes_on_as_the_law_that_it_began_with(power):
     assert guess.exponent == pytest.approx(power, rel=0.05)
     assert guess.at(300) == pytest.approx(values[299], rel=0.25)
     assert np.all(np.diff(guess.tail) <= 0)
+
+
+@pytest.mark.parametrize("power", [1.5, 2.0, 4.0])
+def test_a_guessed_spectrum_counts_degrees_of_freedom_and_shifts_by_them(power):
+    values = np.arange(1.0, 2001.0) ** -power
+    guess = SpectrumGuess(values[:10], float(values[10:].sum()), 2000)
+    for mu in 10.0 ** np.arange(-8.0, 0.0):
+        expected = np.sum(values / (values + mu))
+        assert guess.dimension(mu) == pytest.approx(expected, rel=0.15, abs=1.0)
+    for rows in (100, 400):
+        shift = guess.shift(rows, 1e-12)
+        assert guess.dimension(shift) == pytest.approx(HELD_BY_ROWS * rows, rel=1e-6)
+    assert guess.shift(400, 0.5) == guess.shift(400, 2.0) == 0.0  # λ itself leaves fewer
+    by_rows = [guess.shifted_iterations(rows, 1e-8, 1e-6) for rows in (100, 200, 400, 800)]
+    assert np.all(np.diff(by_rows) < 0)
+
+
+def test_few_rows_with_a_shift_need_about_the_passes_that_are_foretold():
+    """Singular values 1/q, where λ = 1e-7 of the trace leaves most directions."""
+    rng = np.random.default_rng(0)
+    X = with_spectrum(rng, 3000, 1000, np.arange(1.0, 1001.0) ** -1.0) * np.sqrt(3000)
+    X /= np.sqrt(np.mean(np.sum(X**2, axis=1)))
+    y = X @ rng.standard_normal(1000) + rng.standard_normal(3000)
+    problem = make_problem(X, y, 1e-7)[0]
+    values = np.linalg.eigvalsh(X.T @ X / 3000)[::-1]
+    guess = SpectrumGuess(values[:10], float(values[10:].sum()), 1000)
+    found = planner._shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
+    shifted = [candidate for candidate in found if candidate.preconditioner.shift > 1e-7]
+    assert len(shifted) >= 4
+    for candidate in shifted:
+        solution = solve(X, y, 1e-7, candidate.solver, candidate.preconditioner, random_state=0)
+        assert solution.converged and 0.5 <= solution.passes / candidate.passes <= 1.5
 
 
 def test_more_rank_and_more_penalty_never_need_more_iterations():

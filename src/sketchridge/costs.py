@@ -209,21 +209,24 @@ class SpectrumGuess:
         return float(np.interp(rank, self.positions, self.tail))
 
     def cg_iterations(self, rank: int, lam: float, tol: float) -> float:
-        """Iterations once the leading `rank` eigenvalues are alike; the certificate's included.
+        """Iterations once the leading `rank` eigenvalues are alike; the certificate's included."""
+        # Outside the sketch the certificate knows λ alone, and is late by about this.
+        certified = tol * np.sqrt(lam / (self.at(max(1, rank)) + lam))
+        return self._iterations(rank, lam, float(np.log(4 / certified)))
+
+    def _iterations(self, rank: int, lam: float, digits: float) -> float:
+        """Iterations to make the gap smaller by so many factors of e.
 
         Some directions more are found one by one, where that is cheaper than the root of the
         condition number of the rest.
         """
-        floor = self._floor(lam)
-        top = self.at(max(1, rank)) + lam
-        # Outside the sketch the certificate knows λ alone, and is late by about this.
-        certified = tol * np.sqrt(lam / top)
         places = np.append(np.arange(1.0, self.values.size + 1), self.positions)
-        left = np.append(self.values, self.tail)[places >= rank]
-        places = places[places >= rank]
-        roots = np.sqrt((left + lam) / floor)
+        later = places > max(1, rank)
+        left = np.append(self.at(max(1, rank)), np.append(self.values, self.tail)[later])
+        places = np.append(max(1, rank), places[later])
+        roots = np.sqrt((left + lam) / self._floor(lam))
         one_by_one = ITERATIONS_A_DIRECTION * (places - rank)
-        return float(np.min(one_by_one + np.maximum(1.0, roots * np.log(4 / certified) / 4)))
+        return float(np.min(one_by_one + np.maximum(1.0, roots * digits / 4)))
 
     def dimension(self, mu: float) -> float:
         """The effective one, tr C(C + μI)⁻¹."""
@@ -231,8 +234,10 @@ class SpectrumGuess:
         return found + float(np.trapezoid(self.tail / (self.tail + mu), self.positions))
 
     def shift(self, rows: int, lam: float) -> float:
-        """The μ of P, at least λ, that few rows bear well."""
-        low, high = np.log(lam), np.log(max(lam, float(self.values[0])))
+        """The μ of P, above λ, that few rows bear well; 0 where λ itself does."""
+        if self.dimension(lam) <= HELD_BY_ROWS * rows:
+            return 0.0
+        low, high = np.log(lam), np.log(self.values[0] * self.count)
         for _ in range(40):
             middle = (low + high) / 2
             if self.dimension(float(np.exp(middle))) > HELD_BY_ROWS * rows:
@@ -243,8 +248,7 @@ class SpectrumGuess:
 
     def shifted_iterations(self, rows: int, lam: float, tol: float) -> float:
         """Iterations with so many embedded rows, and a shift that suits them."""
-        top = self.at(max(1, int(DIRECTIONS_A_ROW * rows))) + lam
-        return float(np.sqrt(top / self._floor(lam)) * np.log(STARTS_AT / tol) / 4 + 2)
+        return self._iterations(int(DIRECTIONS_A_ROW * rows), lam, float(np.log(STARTS_AT / tol)))
 
     def _floor(self, lam: float) -> float:
         """About the smallest eigenvalue of H that counts.
