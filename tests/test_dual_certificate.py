@@ -183,6 +183,16 @@ def test_moves_that_cannot_be_weighed_are_plain_and_said_so(solver, precondition
     assert solution.converged and "here they are plain" in str(solution.plan)
 
 
+@pytest.mark.parametrize("n", [7, 2000])
+@pytest.mark.parametrize("tol", [1e-8, 1e-22])
+def test_weighed_moves_leave_alone_what_is_solved(n, tol):
+    """One epoch solves it, and the slopes of the next are nothing but rounding."""
+    rng = np.random.default_rng(0)
+    X, y = sparse.diags_array(rng.uniform(1, 2, n)).tocsr(), rng.standard_normal(n)
+    how = {"preconditioner": "none", "tol": tol, "max_passes": 60, "random_state": 0}
+    assert solve(X, y, 1 / n, solver=WEIGHED, **how).converged
+
+
 def test_weighed_moves_need_fewer_epochs_where_rows_are_hard():
     X, y, _ = texts(n=2000, d=400)
     how = {"preconditioner": "none", "random_state": 0}

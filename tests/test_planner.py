@@ -271,6 +271,13 @@ def test_a_guessed_spectrum_counts_degrees_of_freedom_and_shifts_by_them(power):
     assert np.all(np.diff(by_rows) < 0)
 
 
+def test_few_columns_have_rows_with_a_shift_too():
+    problem = make_problem(np.random.default_rng(0).standard_normal((50, 6)), np.ones(50), 1e-6)[0]
+    guess = SpectrumGuess(np.ones(1), 5.0, 6)
+    found = planner._shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
+    assert all(candidate.preconditioner.rows >= 1 for candidate in found)
+
+
 def test_few_rows_with_a_shift_need_about_the_passes_that_are_foretold():
     """Singular values 1/q, where λ = 1e-7 of the trace leaves most directions."""
     rng = np.random.default_rng(0)

@@ -784,6 +784,29 @@ def test_what_float32_cannot_hold_is_factorised_in_float64_and_said_so():
     assert "kept in float64" in str(thin.plan)
 
 
+@pytest.mark.parametrize("power", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize("share", [1e-7, 1e-8, 1e-9])
+def test_a_narrow_factor_of_few_rows_is_positive(power, share):
+    """It is made by a difference, and what float32 rounds must not make it negative."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 250)) * np.arange(1.0, 251.0) ** -power
+    lam = share * float(np.sum(X**2)) / 900
+    built = build(Embedding(rows=150, storage="float32"), make(X, np.zeros(900), lam))
+    assert not built.factor.exact
+    inverse = inverse_of(built)
+    values = np.linalg.eigvalsh((inverse + inverse.T) / 2)
+    assert values.min() > 0 and values.max() < 2 / lam
+
+
+def test_a_shift_counts_in_the_curvature_at_every_lambda():
+    problem = narrow_problem(0, lam=1.0)
+    spec = Embedding(rows=30, shift=1.0)
+    for lam in (1e-3, 10.0):
+        moved = build(spec, problem).at(lam)
+        fresh = build(spec, narrow_problem(0, lam=lam))
+        assert moved.least_curvature == pytest.approx(fresh.least_curvature)
+
+
 @pytest.mark.parametrize("rows", [70, 12])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_rows_that_are_rounded_as_they_are_embedded_are_the_same(rows, fit_intercept, monkeypatch):

@@ -1256,20 +1256,22 @@ def dual_epoch(
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def dual_products(
     order: Array, weights: Array, targets: Array, before: Array, after: Array, last: Array
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float, float]:
     """Σ ω_i Δ_i Δ_i, Σ ω_i Δ_i last_i and Σ ω_i Δ_i (y_i − before_i), for the rows of `order` (m,).
 
-    Δ (n,) is what their dual variables were changed by.
+    Δ (n,) is what their dual variables were changed by. Also the sum of the last terms' sizes.
     """
-    square, across, slope = 0.0, 0.0, 0.0
+    square, across, slope, size = 0.0, 0.0, 0.0, 0.0
     for t in range(order.size):
         i = order[t]
         step = after[i] - before[i]
         weighted = weights[i] * step
         square += weighted * step
         across += weighted * last[i]
-        slope += weighted * (targets[i] - before[i])
-    return square, across, slope
+        gained = weighted * (targets[i] - before[i])
+        slope += gained
+        size += abs(gained)
+    return square, across, slope, size
 
 
 @njit(nogil=True, cache=True)
@@ -1814,6 +1816,40 @@ def csr_adjoint(rows: CSR, r: Array, start: int, stop: int, product: Array) -> N
     """product (d, k) += Xᵀ r (n, k), for a range of rows."""
     for i in range(start, stop):
         _csr_row_outer(rows, i, r[i], product)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def eight_products(rows: Array, v: Array, start: int, stop: int, product: Array) -> None:
+    """product_i (8,) = v (8, d) x_i for a range of dense rows, in float64."""
+    v0, v1, v2, v3, v4, v5, v6, v7 = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
+    for i in range(start, stop):
+        a0, a1, a2, a3, a4, a5, a6, a7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        for j in range(rows.shape[1]):
+            x = np.float64(rows[i, j])
+            a0 += x * v0[j]
+            a1 += x * v1[j]
+            a2 += x * v2[j]
+            a3 += x * v3[j]
+            a4 += x * v4[j]
+            a5 += x * v5[j]
+            a6 += x * v6[j]
+            a7 += x * v7[j]
+        into = product[i]
+        into[0], into[1], into[2], into[3] = a0, a1, a2, a3
+        into[4], into[5], into[6], into[7] = a4, a5, a6, a7
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def subtract_eight(rows: Array, factors: Array, v: Array, out: Array) -> None:
+    """out = rows − factors (s, 8) v (8, d), in float64, and then rounded to what out holds."""
+    v0, v1, v2, v3, v4, v5, v6, v7 = v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]
+    for i in range(rows.shape[0]):
+        f = factors[i]
+        f0, f1, f2, f3, f4, f5, f6, f7 = f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7]
+        for j in range(rows.shape[1]):
+            first = f0 * v0[j] + f1 * v1[j] + f2 * v2[j] + f3 * v3[j]
+            second = f4 * v4[j] + f5 * v5[j] + f6 * v6[j] + f7 * v7[j]
+            out[i, j] = np.float64(rows[i, j]) - (first + second)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)

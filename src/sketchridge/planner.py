@@ -597,7 +597,7 @@ def _shifted_candidates(
 ) -> Iterator[Candidate]:
     """Embeddings into fewer rows than λ has degrees of freedom: P has a larger μ in its place."""
     for share in SHIFTED:
-        rows = int(share * guess.count)
+        rows = max(1, int(share * guess.count))
         shift = guess.shift(rows, problem.lam)
         late = max(problem.n / rows, shift / problem.lam)
         iterations = guess.shifted_iterations(rows, problem.lam, tol / late)

@@ -14,6 +14,7 @@ from sketchridge.certificate import DegreesCounter
 from sketchridge.preconditioner import Preconditioner
 
 Array = NDArray[np.float64]
+SHOWN = 6  # of the methods that were weighed, where a plan is printed
 
 
 class Status(Enum):
@@ -178,6 +179,3 @@ def _figures(values: Any, form: str) -> str:
     if array.size == 1:
         return format(float(array[0]), form)
     return f"{format(float(array.min()), form)} to {format(float(array.max()), form)}"
-
-
-SHOWN = 6  # of the methods that were weighed, where a plan is printed

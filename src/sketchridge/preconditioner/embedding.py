@@ -228,7 +228,7 @@ def check_kind(kind: Any) -> None:
 
 @dataclass(frozen=True)
 class Embedding:
-    """P = (SX)ᵀ(SX) + λI for a subspace embedding S; the penalty is kept exact.
+    """P = (SX)ᵀ(SX) + λI for a subspace embedding S; the penalty is kept exact, but for a shift.
 
     Parameters
     ----------

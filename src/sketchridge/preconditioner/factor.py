@@ -236,6 +236,14 @@ class Factor(Protocol):
         """And the error, in its trace."""
 
     @property
+    def terms(self) -> float:
+        """How many units of roundoff a product with P may be off by, over four."""
+
+    @property
+    def making(self) -> int:
+        """Numbers that the same rows with another μ take in the making, besides the factor."""
+
+    @property
     def guessed_dimension(self) -> float:
         """About tr AᵀA(AᵀA + μI)⁻¹."""
 
@@ -290,6 +298,11 @@ class ByCholesky:
         return 0.0
 
     @property
+    def making(self) -> int:
+        """M is at hand."""
+        return 0
+
+    @property
     def guessed_dimension(self) -> float:
         """About tr AᵀA(AᵀA + μI)⁻¹."""
         return self.cholesky.guessed_dimension
@@ -303,6 +316,11 @@ class PrimalFactor(ByCholesky):
     def columns(self) -> int:
         """The number d of columns."""
         return self.cholesky.side
+
+    @property
+    def terms(self) -> float:
+        """How many units of roundoff a product with P may be off by, over four."""
+        return float(self.side)
 
     @property
     def smallest(self) -> float:
@@ -339,6 +357,11 @@ class DualFactor(ByCholesky):
         return self.rows.shape[1]
 
     @property
+    def terms(self) -> float:
+        """How many units of roundoff a product with P may be off by, over four."""
+        return float(max(self.side, np.sqrt(self.columns)))
+
+    @property
     def smallest(self) -> float:
         """A lower bound of P's eigenvalues: s < d, and there is μ alone in many directions."""
         return self.cholesky.mu
@@ -368,7 +391,7 @@ def energy_from_residual(factor: Factor, G: Array, V: Array, R: Array) -> Array:
 
     For any V it is gᵀv + vᵀr + rᵀP⁻¹r, and P ⪰ μI; what the rounding of R could hide is added.
     """
-    terms = 4 * max(factor.side, np.sqrt(factor.columns)) * EPSILON
+    terms = 4 * factor.terms * EPSILON
     length, squares = np.linalg.norm(V, axis=0), np.sum(G**2, axis=0)
     hidden = terms * ((factor.size + factor.mu) * length + np.sqrt(squares))
     left = np.linalg.norm(R, axis=0) + hidden

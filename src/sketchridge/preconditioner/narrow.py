@@ -10,9 +10,9 @@ float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,6 @@ from sketchridge.threads import (
     blas_threads,
     run_all,
     run_shared,
-    single_threaded_blas,
     thread_count,
 )
 
@@ -46,6 +45,9 @@ UNIT = float(np.finfo(np.float32).eps) / 2
 # The Gram matrix in float32 is off by about 1e-8 of its trace, and so is its factor: a shift of
 # somewhat more makes up for it. Where it does not, one of so many times more does nearly always.
 SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
+# Where the rows are few, P⁻¹ is made by a difference, and positive only if the shift is more than
+# the error.
+SHIFT_OF_FEW = 1e-7
 # So many directions are flattened, and none by more than this ratio of their squares.
 FLATTENED, STEEPEST = 8, 1e-10
 # Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
@@ -146,18 +148,16 @@ class Flattening:
         for start in range(0, d, step):
             columns = slice(start, min(start + step, d))
             flat = block[:, : columns.stop - start]
-            _flatten(A, columns, inner, _narrow(self.basis[columns].T), flat)
+            _flatten(A, columns, inner, self._across[:, columns], flat)
             add_gram(flat.T, total)
         return total
 
     def gram(self, A: Narrow, columns: Any) -> Narrow:
         """(A T)ᵀ(A T) of some columns (m,), in float32: by blocks of rows; the lower triangle."""
-        inner, across = self._inner(A), _narrow(self.basis[columns].T)
+        inner, across = self._inner(A), self._across[:, columns]
         side = across.shape[1]
-        total, block = (
-            np.zeros((side, side), np.float32),
-            np.empty((min(BLOCK, len(A)), side), np.float32),
-        )
+        total = np.zeros((side, side), np.float32)
+        block = np.empty((min(BLOCK, len(A)), side), np.float32)
         for start in range(0, len(A), BLOCK):
             rows = slice(start, min(start + BLOCK, len(A)))
             flat = block[: rows.stop - start]
@@ -165,28 +165,39 @@ class Flattening:
             add_gram(flat, total)
         return total
 
-    def _inner(self, A: Narrow) -> Narrow:
-        """A U diag(t), (s, k)."""
-        scaled = _narrow(self.basis * self.shares)
-        return np.concatenate(_in_parts(A, lambda part: part @ scaled))
+    @cached_property
+    def _across(self) -> Array:
+        """Uᵀ, (8, d): with zeros where there are fewer directions."""
+        across = np.zeros((FLATTENED, len(self.basis)))
+        across[: self.shares.size] = self.basis.T
+        return across
+
+    def _inner(self, A: Narrow) -> Array:
+        """A U diag(t), (s, 8)."""
+        from sketchridge import kernels
+
+        inner = np.empty((len(A), FLATTENED))
+        scaled = self._across.copy()
+        scaled[: self.shares.size] *= self.shares[:, None]
+        cuts = np.linspace(0, len(A), thread_count() + 1).astype(int)
+        products = partial(kernels.eight_products, A, scaled)
+        run_all([partial(products, start, stop, inner) for start, stop in pairwise(cuts)])
+        return inner
 
 
-def _flatten(A: Narrow, columns: Any, inner: Narrow, across: Narrow, out: Narrow) -> None:
-    """Columns of A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread."""
+def _flatten(A: Narrow, columns: Any, inner: Array, across: Array, out: Narrow) -> None:
+    """Columns of A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread.
+
+    In float64: what is subtracted is larger than what is left, and its rounding would be in all.
+    """
     parts = [slice(start, start + CHUNK) for start in range(0, len(A), CHUNK)]
-    with single_threaded_blas():
-        run_shared([partial(_subtract, A[c], columns, inner[c], across, out[c]) for c in parts])
+    run_shared([partial(_subtract, A[c], columns, inner[c], across, out[c]) for c in parts])
 
 
-def _subtract(A: Narrow, columns: Any, inner: Narrow, across: Narrow, out: Narrow) -> None:
-    np.matmul(inner, across, out=out)
-    np.subtract(A[:, columns], out, out=out)
+def _subtract(A: Narrow, columns: Any, inner: Array, across: Array, out: Narrow) -> None:
+    from sketchridge import kernels
 
-
-def _in_parts(A: Narrow, work: Callable[[Narrow], Any]) -> list[Any]:
-    """Some work with parts of the rows, one a thread."""
-    with single_threaded_blas():
-        return run_all([partial(work, part) for part in np.array_split(A, thread_count())])
+    kernels.subtract_eight(A[:, columns], inner, across, out)
 
 
 def _narrow(numbers: Array) -> Narrow:
@@ -248,6 +259,16 @@ class NarrowFactor(OfRoundedRows):
         """A lower bound of P's eigenvalues."""
         return self.mu
 
+    @property
+    def terms(self) -> float:
+        """How many units of roundoff a product with P may be off by, over four."""
+        return max(self.side, 0.5 * self.columns)
+
+    @property
+    def making(self) -> int:
+        """Flattened rows, or all of them in float64."""
+        return int(self.rows.matrix.size) + BLOCK_BYTES // 8
+
     @cached_property
     def cholesky(self) -> ShiftedCholesky:
         """The factor of P in float64, made when degrees of freedom are to be counted."""
@@ -257,12 +278,13 @@ class NarrowFactor(OfRoundedRows):
     @property
     def guessed_dimension(self) -> float:
         """About tr AᵀA(AᵀA + μI)⁻¹, by random vectors (Hutchinson) if it is large."""
-        if self.side <= COUNTED_SIDE:
-            return self.cholesky.effective_dimension
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
+        signs = np.eye(self.side)
+        if self.side > COUNTED_SIDE:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
+            signs /= np.sqrt(GUESSES)
         # Flattened directions are among those that are used, nearly whole, either way.
         half, _ = scipy.linalg.lapack.strtrs(self.lower.T, _narrow(signs), lower=0, trans=1)
-        left = self.raised * float(np.vdot(half, half)) / GUESSES
+        left = self.raised * float(np.vdot(half, half))
         return min(max(0.0, self.side - left), float(self.side))
 
     def at(self, mu: float) -> Factor:
@@ -363,7 +385,8 @@ def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
             else flattening.gram(rows.matrix, rows.columns)
         )
         trace = float(np.trace(total, dtype=np.float64))
-        raised = float(np.float32(mu + SHIFT * FURTHER**power * trace))
+        shift = (SHIFT_OF_FEW if rows.few else SHIFT) * FURTHER**power
+        raised = float(np.float32(mu + shift * trace))
         if _factorised_in_place(total, raised):
             return NarrowFactor(flattening, total, rows, mu, raised)
     side = min(rows.matrix.shape)

@@ -1,4 +1,7 @@
-"""P = AᵀA + λI as a preconditioner: the factor of a few rows, and where the rows come from."""
+"""P = AᵀA + μI as a preconditioner: the factor of a few rows, and where the rows come from.
+
+μ is λ, or a shift that is larger.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ class SketchedPreconditioner:
     factor: Factor
     source: RowSource
     rounding: float  # a bound of P's rounding error but for μ's part
-    least_curvature: float
+    expected: float  # λ_min(P^{-1/2} H P^{-1/2}), about, where μ is λ
     fingerprint: Fingerprint
     probe: Array  # (s, 1) A times the vector of `probe_vector`
     told: tuple[str, ...]
@@ -93,7 +96,7 @@ class SketchedPreconditioner:
         targets: Targets,
         source: RowSource,
         rounding: float,
-        least_curvature: float,
+        expected: float,
         *told: str,
         shift: float = 0.0,
     ) -> SketchedPreconditioner:
@@ -105,7 +108,7 @@ class SketchedPreconditioner:
             factor,
             source,
             rounding,
-            least_curvature * (min(1.0, problem.lam / shift) if shift else 1.0),
+            expected,
             problem.fingerprint,
             probe,
             told,
@@ -113,6 +116,11 @@ class SketchedPreconditioner:
             raised,
             shift,
         )
+
+    @property
+    def least_curvature(self) -> float:
+        """About the smallest eigenvalue of P^{-1/2} H P^{-1/2}."""
+        return self.expected * (min(1.0, self.lam / self.shift) if self.shift else 1.0)
 
     @property
     def low_rank(self) -> bool:
@@ -139,8 +147,9 @@ class SketchedPreconditioner:
         return self.rank
 
     def memory(self, problem: RidgeProblem) -> int:
-        """Nothing for its own λ; a factor more for another."""
-        return 0 if problem.given_lam == self.lam else 3 * self.rank**2
+        """Nothing for its own λ; a factor more for another, and what making it takes."""
+        again = 3 * self.rank**2 + self.factor.making
+        return 0 if problem.given_lam == self.lam else again
 
     def apply(self, G: Array) -> Array:
         """P⁻¹ G for G (d, t)."""

@@ -16,7 +16,7 @@ from sketchridge.problem import RidgeProblem
 from sketchridge.solvers.base import Array, Iterates
 from sketchridge.solvers.components import memory_of_rows
 from sketchridge.solvers.dual import Sampling, dual_iterates, dual_steps
-from sketchridge.solvers.weighed import WeighedEpochs
+from sketchridge.solvers.weighed import WeighedEpochs, threads_for
 
 Moves = Literal["plain", "weighed"]
 
@@ -56,8 +56,10 @@ class SDCA:
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The rows' coordinates, the dual variables twice, and a copy of Fortran rows."""
-        kept = 6 if self.moves == "weighed" else 2
-        duals = kept * problem.n * (rank + 1) * problem.targets
+        duals = 2 * problem.n * (rank + 1) * problem.targets
+        if self.moves == "weighed":
+            columns = (threads_for(problem) + 4) * problem.d
+            duals += columns + (4 * problem.n + 2 * problem.d) * problem.targets
         return memory_of_rows(problem, rank, problem.n) + duals
 
     def iterates(

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from sketchridge.problem import RidgeProblem
+from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array
 from sketchridge.solvers.components import Order
 from sketchridge.solvers.dual import Duals, DualSteps, first_duals
@@ -24,8 +24,8 @@ from sketchridge.threads import run_all, thread_count
 SETTLED = 1.15
 # A move is made by this many threads at most, of at least so many rows each.
 MOST_THREADS, LEAST_ROWS = 4, 500
-# Moves that are alike to this share are one.
-ALIKE = 1e-12
+# Moves that are alike to this share are one, and slopes below so many roundings are none.
+ALIKE, CLEAR = 1e-12, 16.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,12 @@ class Move:
     coef: Array  # (d,)
     square: float  # Σ ω_i α_i² + λ ‖w‖²
     size: float  # how far the rows' multiples in w are moved
+    count: int  # the steps that it is made of, as rounding counts them
+
+    @classmethod
+    def none(cls, problem: RidgeProblem) -> Move:
+        """Not at all."""
+        return cls(np.zeros(problem.n), np.zeros(problem.d), 0.0, 0.0, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,7 @@ class Part:
     square: float  # Σ ω_i Δ_i²
     across: float  # Σ ω_i Δ_i times the last move
     slope: float  # Σ ω_i Δ_i (y_i − α_i)
+    size: float  # the sum of its terms' sizes
     squares: float  # Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met
     moved: float  # how far the rows' multiples in w were moved
 
@@ -62,18 +69,20 @@ class Weighed:
     def first(cls, problem: RidgeProblem, y: Array) -> Weighed:
         """At w = 0."""
         duals = replace(first_duals(problem, y, 0), settled=SETTLED)
-        return cls(duals, Move(np.zeros(problem.n), np.zeros(problem.d), 0.0, 0.0))
+        return cls(duals, Move.none(problem))
 
     def after(self, problem: RidgeProblem, steps: DualSteps, orders: list[Order]) -> Weighed:
         """The state after a move, of so many threads."""
         parts, along_rows = self._parts(problem, steps, orders)
-        factors, square = self._best(problem.lam, parts)
+        curvature, slope = self._quadratic(problem.lam, parts)
+        clear = self._is_clear(problem, parts, slope)
+        factors = _maximum(curvature, slope) if clear else _mean(len(parts))
+        square = float(factors @ curvature @ factors)
         state = self._moved(parts, along_rows, factors, square)
         spread = 0.5 * sum(part.squares for part in parts)
-        # What a part's sums round is multiplied by its factor, and so is what it began with.
-        growth = max(1.0, float(np.abs(factors).sum()))
-        count = int(growth * (sum(order.size for order in orders) + 16)) + 1
-        return replace(state, duals=state.duals.seen(spread, state.last.size, count))
+        # Along a move that was not the best there is more to gain, which the next would not know.
+        last = state.last if clear else Move.none(problem)
+        return Weighed(state.duals.seen(spread, state.last.size, state.last.count), last)
 
     def _parts(
         self, problem: RidgeProblem, steps: DualSteps, orders: list[Order]
@@ -86,18 +95,19 @@ class Weighed:
         def part(order: Order) -> Part:
             coef, squares, moved = duals.run(problem, steps, order, 1.0, along_rows, duals.in_basis)
             before, last = duals.along_rows, self.last.along_rows
-            square, across, slope = kernels.dual_products(
+            sums = kernels.dual_products(
                 order, problem.weights, duals.targets, before, along_rows, last
             )
             coef -= duals.coef
-            return Part(order, coef, square, across, slope, squares, moved)
+            square, across, slope, size = sums
+            return Part(order, coef, square, across, slope, size, squares, moved)
 
         return run_all([partial(part, order) for order in orders]), along_rows
 
-    def _best(self, lam: float, parts: list[Part]) -> tuple[Array, float]:
-        """What each part and the last move is to be multiplied by, and the square of their sum.
+    def _quadratic(self, lam: float, parts: list[Part]) -> tuple[Array, Array]:
+        """The dual objective's curvature and slope along each part and, in the end, the last move.
 
-        Along the last move the dual objective is the greatest already.
+        Along the last move it is the greatest already.
         """
         ways = [*(part.coef for part in parts), self.last.coef]
         # BLAS's product of such flat matrices takes longer than the inner products one by one.
@@ -109,11 +119,22 @@ class Weighed:
             curvature[-1, k] += part.across
             slope[k] += part.slope
         curvature[-1, -1], slope[-1] = self.last.square, 0.0
-        sizes = np.sqrt(np.diag(curvature))
-        scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
-        alike = scale[:, None] * curvature * scale
-        factors = scale * np.linalg.lstsq(alike, scale * slope, rcond=ALIKE)[0]
-        return factors, float(factors @ curvature @ factors)
+        return curvature, slope
+
+    def _is_clear(self, problem: RidgeProblem, parts: list[Part], slope: Array) -> bool:
+        """Whether the slopes are more than rounding: at the maximum they are differences of it.
+
+        The moves are differences themselves, and off by the roundoff of where they began.
+        """
+        duals, length = self.duals, problem.lam * float(np.linalg.norm(self.duals.coef))
+        left = np.abs(duals.along_rows * (duals.targets - duals.along_rows))
+        level = float(problem.weights @ left) + length**2 / problem.lam
+        hidden = [
+            level
+            + np.sqrt(part.order.size) * (part.size + length * float(np.linalg.norm(part.coef)))
+            for part in parts
+        ]
+        return bool(np.all(np.abs(slope[:-1]) > CLEAR * EPSILON * np.array(hidden)))
 
     def _moved(
         self, parts: list[Part], along_rows: Array, factors: Array, square: float
@@ -124,12 +145,30 @@ class Weighed:
         before, rows = self.duals.along_rows, factors[-1] * self.last.along_rows
         coef = factors[-1] * self.last.coef
         size = abs(float(factors[-1])) * self.last.size
+        # What a part's sums round is multiplied by its factor, and so is what it began with.
+        growth = max(1.0, float(np.abs(factors[:-1]).sum()))
+        count = growth * (sum(part.order.size for part in parts) + 16)
+        count += abs(float(factors[-1])) * self.last.count
         for part, factor in zip(parts, factors, strict=False):  # the last factor is the last move's
             kernels.add_dual_steps(part.order, factor, before, along_rows, rows)
             coef += factor * part.coef
             size += abs(float(factor)) * part.moved
         duals = replace(self.duals, along_rows=before + rows, coef=self.duals.coef + coef)
-        return Weighed(duals, Move(rows, coef, square, size))
+        return Weighed(duals, Move(rows, coef, square, size, int(count) + 1))
+
+
+def _maximum(curvature: Array, slope: Array) -> Array:
+    """What the moves are to be multiplied by; those that are alike share it."""
+    sizes = np.sqrt(np.diag(curvature))
+    scale = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    alike = scale[:, None] * curvature * scale
+    factors: Array = scale * np.linalg.lstsq(alike, scale * slope, rcond=ALIKE)[0]
+    return factors
+
+
+def _mean(parts: int) -> Array:
+    """The mean of the parts is no worse than they are, on average; nothing of the last move."""
+    return np.append(np.full(parts, 1.0 / parts), 0.0)
 
 
 class WeighedEpochs:
