@@ -774,7 +774,9 @@ def test_a_small_direct_solve_does_not_load_numba():
         "import numpy as np, scipy.sparse as sp; from sketchridge import solve\n"
         "X = np.ones((50, 3)); y = np.ones(50)\n"
         "for A in (X, X.astype('f4'), sp.csr_array(X)):\n"
-        "    solve(A, y, 0.1, fit_intercept=True); solve(A, y, 0.1, 'cg')"
+        "    solve(A, y, 0.1, fit_intercept=True); solve(A, y, 0.1, 'cg')\n"
+        "tall = np.random.default_rng(0).standard_normal((50_000, 40))\n"
+        "assert solve(tall, tall[:, :3], 1e-3).plan.solver == 'direct'"
     )
     assert not loaded & HEAVY
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from sketchridge import SDCA, Kaczmarz, Ridge, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
-from sketchridge.costs import Costs
+from sketchridge.costs import Costs, shared_epochs
 from sketchridge.machine import Machine
 from sketchridge.planner import plan
 from sketchridge.preconditioner import NoPreconditioner
@@ -164,9 +164,12 @@ def test_rows_that_lam_makes_easy_are_for_dual_ascent():
 
 def test_threads_share_the_rows_where_that_is_less():
     costs = Costs(Machine(2e10, 5e10, 1e11, 3e10, 2e9), 50_000, 20_000, 4_000_000, 0, True, 1)
-    assert costs.weighed_epoch(2) < costs.dual_epoch() < costs.weighed_epoch(1)
+    one, two = shared_epochs(10.0, 1), shared_epochs(10.0, 2)
+    assert one == 10.0 < two < 20.0
+    shared = two * costs.weighed_epoch(2)
+    assert shared < 10.0 * costs.dual_epoch() < one * costs.weighed_epoch(1)
     small = replace(costs, stored=400_000)
-    assert small.dual_epoch() < small.weighed_epoch(2)
+    assert 10.0 * small.dual_epoch() < two * small.weighed_epoch(2)
 
 
 def test_unknown_moves_are_refused():

@@ -9,10 +9,17 @@ import pytest
 import scipy.sparse as sp
 
 from sketchridge import Embedding, NoPreconditioner, machine, planner, solve
-from sketchridge.costs import HELD_BY_ROWS, Costs, SpectrumGuess, sampled_iterations
+from sketchridge.costs import (
+    HELD_BY_ROWS,
+    Costs,
+    SpectrumGuess,
+    embedded_iterations,
+    sampled_iterations,
+)
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
 from sketchridge.planner import Pace, plan
+from sketchridge.preconditioner.embedding import even_buckets
 from sketchridge.run import Run
 from tests.problems import with_spectrum
 
@@ -150,7 +157,8 @@ def test_the_degrees_of_freedom_are_counted_once(monkeypatch):
     read = problem.passes
     choice = plan(problem, 1e-6, None, np.random.default_rng(0), FAST, **given)
     assert problem.passes == read  # nothing was counted again, nor sketched
-    assert choice.preconditioner.name == "embedding" and choice.preconditioner.rows <= 12 * 30
+    assert choice.preconditioner.name == "embedding"
+    assert choice.preconditioner.rows <= even_buckets(12 * 30, problem.n)
 
 
 def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
@@ -428,3 +436,18 @@ def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
 
 def _rows_of(candidate):
     return getattr(candidate.preconditioner, "rows", None)
+
+
+@pytest.mark.parametrize("n, d", [(5000, 2000), (7000, 1000), (20000, 900)])
+def test_forecasts_are_of_the_rows_that_are_taken(n, d):
+    problem = make_problem(np.ones((n, d)), np.ones(n), 1e-2)[0]
+    costs = Costs.of(problem, Machine(2e10, 5e10, 1e11, 3e10, 2e9))
+    found = {}
+    for candidate in planner._sure_candidates(problem, costs, 1e-6):
+        recipe = candidate.preconditioner
+        if isinstance(recipe, Embedding):
+            assert recipe.rows > d
+            iterations = embedded_iterations(recipe.rows, n, d, 1e-6, planner.STARTS_AT)
+            expected = found.setdefault(recipe.rows, iterations + planner.BESIDES)
+            assert candidate.passes == expected
+    assert found

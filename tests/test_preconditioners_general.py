@@ -10,7 +10,7 @@ from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, solv
 from sketchridge.certificate import certified_gap
 from sketchridge.preconditioner import base, embedding
 from sketchridge.preconditioner.diagonal import Columns
-from sketchridge.preconditioner.embedding import THROWS, RowEmbedding
+from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
 from sketchridge.preconditioner.factor import SketchedRows, factorise
 from sketchridge.preconditioner.row_sampling import counted_dimension, leverage
 from sketchridge.preconditioner.sketched import probe_vector
@@ -750,7 +750,7 @@ def test_the_energy_by_a_narrow_factor_is_an_upper_bound_and_a_close_one(seed, l
     factor = build(Embedding(rows=rows, storage="float32"), problem).factor
     assert not factor.exact and factor.rows.matrix.dtype == np.float32
     assert factor.side == (11 if rows == 40 else 10)  # what is zero is not factorised
-    A = rationals(factor.rows.matrix.astype(float))
+    A = rationals(factor.rows.widened())
     P = A.T @ A + rationals(lam * np.eye(12))
     G = np.random.default_rng(seed).standard_normal((12, 3)) * 10.0 ** np.array([-6.0, 0.0, 3.0])
     exact = np.sum(rationals(G) * solve_exactly(P, rationals(G)), axis=0)
@@ -798,6 +798,66 @@ def test_a_narrow_factor_of_few_rows_is_positive(power, share):
     assert values.min() > 0 and values.max() < 2 / lam
 
 
+@pytest.mark.parametrize("density, share", [(0.95, 1.5e-7), (0.5, 1e-8)])
+@pytest.mark.parametrize("n", [200, 333])
+def test_a_narrow_factor_of_few_rows_of_zeros_and_ones_is_positive(n, density, share):
+    """Products that are all alike are all rounded the same way, and the errors add up."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((n, 1500)) < density).astype(float)
+    problem = make(X, rng.standard_normal(n), share * float(np.sum(X**2)) / n)
+    built = build(Embedding(rows=n, kind="countsketch", storage="float32"), problem)
+    leading = np.linalg.svd(X, full_matrices=False)[2][:20].T
+    energies = np.sum(leading * built.apply(leading), axis=0)
+    assert not built.factor.exact and energies.min() > 0
+
+
+def flattened_directions(X, share):
+    """How many directions are flattened for a λ of this share of the trace."""
+    problem = make(X, np.zeros(len(X)), share * float(np.sum(X**2)) / len(X))
+    spec = Embedding(rows=len(X) // 2, kind="countsketch", storage="float32")
+    return build(spec, problem).factor.flattening.shares.size
+
+
+def test_rows_are_flattened_where_that_makes_up_for_rounding():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((400, 60))
+    steep = noise * np.arange(1.0, 61.0) ** -2.0
+    assert flattened_directions(steep, 1e-8) == 8
+    assert flattened_directions(steep, 1e-6) == 0  # what float32 rounds is less than λ
+    assert flattened_directions(noise, 1e-8) == 0  # all directions are alike
+
+
+def test_rows_of_zeros_to_learn_from_are_flattened_by_nothing():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((1200, 40)), rng.standard_normal(1200)
+    weight = np.arange(1200.0) % 2  # of the 1200 rows every other one is learnt from
+    spec = Embedding(rows=1200, kind="countsketch", storage="float32")
+    solution = solve(X, y, 4e-8, "cg", spec, sample_weight=weight, random_state=0)
+    assert solution.converged
+
+
+def test_the_memory_for_another_lambda_counts_what_is_widened():
+    rng = np.random.default_rng(0)
+    X = np.zeros((1500, 1000))
+    X[:, :40] = rng.standard_normal((1500, 40))
+    built = build(Embedding(rows=900, storage="float32"), make(X, np.ones(1500), 1e-3))
+    built.at(1e-20)
+    tracemalloc.start()
+    built.at(1e-20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 8 * built.memory(make(X, np.ones(1500), 1e-20))
+
+
+@pytest.mark.parametrize("n", [10, 97, 12107])
+def test_even_buckets_are_about_as_many_and_as_full_as_one_another(n):
+    for rows in range(1, n + 1, max(1, n // 50)):
+        even = even_buckets(rows, n)
+        assert 0.65 * rows <= even <= 1.5 * rows + 1 and even <= n
+        fullest = RowEmbedding("countsketch", even, n, 0).fullest
+        assert fullest <= round(n / rows) and fullest * (even - 1) < n
+
+
 def test_a_shift_counts_in_the_curvature_at_every_lambda():
     problem = narrow_problem(0, lam=1.0)
     spec = Embedding(rows=30, shift=1.0)
@@ -820,8 +880,10 @@ def test_rows_that_are_rounded_as_they_are_embedded_are_the_same(rows, fit_inter
     fused = build(spec, problem)
     S = fused.source.weighted(problem).toarray()
     A = S @ (X if problem.mean is None else X - problem.mean)
-    np.testing.assert_allclose(fused.factor.rows.matrix, A, rtol=1e-6, atol=1e-8)
-    np.testing.assert_array_equal(fused.factor.rows.filled, whole.factor.rows.filled)
+    for rows_of in (fused.factor.rows, whole.factor.rows):
+        assert rows_of.matrix.shape == (rows, 19)  # without the column of zeros
+        np.testing.assert_allclose(rows_of.widened(), A, rtol=1e-6, atol=1e-8)
+        assert rows_of.size == pytest.approx(np.sum(A**2))
     np.testing.assert_allclose(fused.probe, A @ probe_vector(20), atol=1e-12)
     np.testing.assert_allclose(fused.start, whole.start, rtol=1e-3, atol=1e-6)
     assert fused.describes(problem)

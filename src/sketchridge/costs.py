@@ -41,8 +41,8 @@ SPARSE_COLUMN = 0.3
 # An epoch of SVRG, its gradient included, in products with one vector (docs/benchmarks.md).
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 DUAL_EPOCH = 2.0
-# Threads that share it hold each other up by this; weighing their moves takes so many seconds a row
-# and column; and each doubling of the threads takes so many times the epochs.
+# Threads that share it hold each other up by this, and weighing their moves takes so many seconds a
+# row and column. Each doubling of the threads takes so many times the epochs.
 SHARED, WEIGHING, MORE_EPOCHS = 1.15, 2e-8, 1.2
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
@@ -157,9 +157,9 @@ class Costs:
         return DUAL_EPOCH * self.normal(1) + ITERATION
 
     def weighed_epoch(self, threads: int) -> float:
-        """The same, shared by threads whose moves are weighed, and so many times as many."""
-        steps = SHARED * DUAL_EPOCH * self.normal(1) / threads + WEIGHING * (self.n + self.d)
-        return float(MORE_EPOCHS ** np.log2(threads) * (steps + ITERATION))
+        """The same, shared by threads whose moves are weighed."""
+        steps = SHARED * DUAL_EPOCH * self.normal(1) / threads
+        return steps + WEIGHING * (self.n + self.d) + ITERATION
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,14 +267,18 @@ class SpectrumGuess:
         return float(svrg_epochs(np.array([condition]), n, tol)[0])
 
 
-def embedded_iterations(rows: int, n: int, dimension: float, tol: float) -> float:
+def embedded_iterations(
+    rows: int, n: int, dimension: float, tol: float, start: float = 1.0
+) -> float:
     """CG iterations with the Gram matrix of n rows in so many buckets.
 
     The gap shrinks by d/s each, or more where buckets are few rows each: (d/s)(1 − s/n). What
-    counts of d is the effective dimension. The certificate is late by the size of a bucket.
+    counts of d is the effective dimension. The certificate is late by the size of a bucket. Of the
+    gap at 0 the start leaves a share.
     """
-    shrinks = dimension / rows * (1.0 - rows / n)
-    return float(ROWS_MIX * np.log(np.ceil(n / rows) / tol) / -np.log(shrinks) + 2)
+    shrinks, left = dimension / rows * (1.0 - rows / n), tol / np.ceil(n / rows)
+    digits = max(0.0, float(np.log(start / left)))
+    return float(ROWS_MIX * digits / -np.log(shrinks) + 2)
 
 
 def sampled_iterations(rows: int, d: int, tol: float) -> float:
@@ -285,3 +289,8 @@ def sampled_iterations(rows: int, d: int, tol: float) -> float:
 def shuffled_epochs(hardest: float, tol: float) -> float:
     """Epochs of dual coordinate ascent, where ω_i‖x_i‖² is at most `hardest` times λ."""
     return float(max(1.0, SHUFFLED * (1.0 + hardest) * np.log(1 / tol)))
+
+
+def shared_epochs(epochs: float, threads: int) -> float:
+    """The epochs that threads take whose moves are weighed, where one takes so many."""
+    return float(MORE_EPOCHS ** np.log2(threads) * epochs)

@@ -32,7 +32,8 @@ PER_CACHE_LINE = 8  # numbers of 8 bytes
 SUMS = 14  # of four rows with u and the gradient, and with each other
 ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
-ONE, TWO = np.uint64(1), np.uint64(2)  # an unsigned index needs no test for being negative
+# An unsigned index needs no test for being negative.
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 class CSR(NamedTuple):
@@ -250,17 +251,19 @@ def _dense_dot(x: Array, v: Array) -> float:
 
 @njit(nogil=True, cache=True)
 def _csr_dot(rows: CSR, i: int, v: Array) -> float:
-    """Inner product of row i and v (d,), by two accumulators."""
+    """Inner product of row i and v (d,), by four accumulators."""
     data, indices = rows.data, rows.indices
     start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-    even = start + (stop - start) // TWO * TWO
-    a, b = 0.0, 0.0
-    for q in range(start, even, TWO):
+    whole = start + (stop - start) // FOUR * FOUR
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for q in range(start, whole, FOUR):
         a += data[q] * v[np.uint64(indices[q])]
         b += data[q + ONE] * v[np.uint64(indices[q + ONE])]
-    if even < stop:
-        a += data[even] * v[np.uint64(indices[even])]
-    return a + b
+        c += data[q + TWO] * v[np.uint64(indices[q + TWO])]
+        d += data[q + THREE] * v[np.uint64(indices[q + THREE])]
+    for q in range(whole, stop):
+        a += data[q] * v[np.uint64(indices[q])]
+    return (a + b) + (c + d)
 
 
 @njit(nogil=True, cache=True)
@@ -1216,31 +1219,36 @@ def dual_epoch(
     concave, convexity = metric.concave, metric.convexity
     b, h = basis[0], basis[1]
     centred = mean.size > 0
+    with_basis = inside.size > 0  # without it a step is short, and a call costs a fifth of it
     psi, point_mean = 0.0, _dense_dot(mean, point[: mean.size])
     squares, moved = 0.0, 0.0
     for t in range(order.size):
-        prefetch_next(rows, coordinates, order, t)
-        i = order[t]
-        fitted = row_dot(rows, i, point) + _basis_inner(b, h, coordinates, i)
+        i, ahead = order[t], min(t + PREFETCH_AHEAD, order.size - 1)
+        if order[ahead] - i != ahead - t:  # neighbours are found by the hardware
+            prefetch_next(rows, coordinates, order, t)
+        fitted = row_dot(rows, i, point)
+        if with_basis:
+            fitted += _basis_inner(b, h, coordinates, i)
         if centred:
             fitted += psi * (mean_products[i] - mean_mean) - point_mean
         slope = fitted - targets[i] + duals[i]
         rate, weight = rates[i], weights[i]
         push = -rate * weight * outside * slope
-        _dual_basis_step(
-            slope,
-            push,
-            rate,
-            weight,
-            coordinates,
-            i,
-            inside,
-            concave,
-            convexity,
-            b,
-            h,
-            basis_duals,
-        )
+        if with_basis:
+            _dual_basis_step(
+                slope,
+                push,
+                rate,
+                weight,
+                coordinates,
+                i,
+                inside,
+                concave,
+                convexity,
+                b,
+                h,
+                basis_duals,
+            )
         row_add(rows, i, push, point)
         if centred:
             psi -= push
@@ -1256,22 +1264,33 @@ def dual_epoch(
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def dual_products(
     order: Array, weights: Array, targets: Array, before: Array, after: Array, last: Array
-) -> tuple[float, float, float, float]:
+) -> tuple[float, float, float, float, float]:
     """Σ ω_i Δ_i Δ_i, Σ ω_i Δ_i last_i and Σ ω_i Δ_i (y_i − before_i), for the rows of `order` (m,).
 
-    Δ (n,) is what their dual variables were changed by. Also the sum of the last terms' sizes.
+    Δ (n,) is what their dual variables were changed by. Also the sum of the last terms' sizes, and
+    Σ ω_i |before_i (y_i − before_i)|.
     """
-    square, across, slope, size = 0.0, 0.0, 0.0, 0.0
+    square, across, slope, size, level = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(order.size):
         i = order[t]
         step = after[i] - before[i]
         weighted = weights[i] * step
         square += weighted * step
         across += weighted * last[i]
-        gained = weighted * (targets[i] - before[i])
-        slope += gained
-        size += abs(gained)
-    return square, across, slope, size
+        left = targets[i] - before[i]
+        slope += weighted * left
+        size += abs(weighted * left)
+        level += weights[i] * abs(before[i] * left)
+    return square, across, slope, size, level
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dual_gain(weights: Array, targets: Array, duals: Array) -> float:
+    """Σ ω_i α_i (y_i − α_i/2)."""
+    gained = 0.0
+    for i in range(duals.size):
+        gained += weights[i] * duals[i] * (targets[i] - 0.5 * duals[i])
+    return gained
 
 
 @njit(nogil=True, cache=True)
@@ -1500,14 +1519,32 @@ def csr_column_squares(rows: CSR, weights: Array, start: int, stop: int, total: 
             total[np.uint64(rows.indices[q])] += weights[i] * value * value
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def dense_row_squares(X: Array, start: int, stop: int, norms: Array) -> None:
+    """norms_i = ‖x_i‖² for a range of rows."""
+    for i in range(start, stop):
+        total = 0.0
+        for j in range(X.shape[1]):
+            value = np.float64(X[i, j])
+            total += value * value
+        norms[i] = total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
 def dense_column_squares(
     X: Array, weights: Array, mean: Array, start: int, stop: int, total: Array
 ) -> None:
-    """total_j += Σ weights_i (x_ij − mean_j)² for a range of rows."""
-    for i in range(start, stop):
+    """total_j += Σ weights_i (x_ij − mean_j)² for a range of rows, four at a time."""
+    whole = start + (stop - start) // 4 * 4
+    for i in range(start, whole, 4):
+        w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for j in range(X.shape[1]):
-            value = float(X[i, j]) - mean[j]
+            x0, x1 = np.float64(X[i, j]) - mean[j], np.float64(X[i + 1, j]) - mean[j]
+            x2, x3 = np.float64(X[i + 2, j]) - mean[j], np.float64(X[i + 3, j]) - mean[j]
+            total[j] += w0 * x0 * x0 + w1 * x1 * x1 + w2 * x2 * x2 + w3 * x3 * x3
+    for i in range(whole, stop):
+        for j in range(X.shape[1]):
+            value = np.float64(X[i, j]) - mean[j]
             total[j] += weights[i] * value * value
 
 
@@ -1786,13 +1823,14 @@ def gathered_narrow_rows(
     image: Array,
     slope: Array,
     filled: Array,
-) -> None:
+) -> float:
     """`gathered_rows`, less shift_i times the mean (if there is one), to float32.
 
     Of the rows before they are rounded: image_i is their product with the probe (d,), slope (t, d)
     gets targets_i (t,) times them added, and filled (d,) tells the columns that are not all zero.
+    Returns the sum of their squares.
     """
-    d = rows.shape[1]
+    d, size = rows.shape[1], 0.0
     row = np.empty(d)
     for i in range(start, stop):
         _gather(sums, i, rows, row, norms)
@@ -1804,11 +1842,23 @@ def gathered_narrow_rows(
             product[i, j] = row[j]
             filled[j] |= row[j] != 0.0
             total += row[j] * probe[j]
+            size += row[j] * row[j]
         image[i] = total
         for c in range(slope.shape[0]):
             target = targets[i, c]
             for j in range(d):
                 slope[c, j] += target * row[j]
+    return size
+
+
+@njit(nogil=True, cache=True)
+def pack_columns(numbers: Array, rows: int, width: int, columns: Array) -> None:
+    """Of rows one after the other, keep some columns (m,), ascending, at the beginning."""
+    place = 0
+    for i in range(rows):
+        for j in columns:
+            numbers[place] = numbers[i * width + j]
+            place += 1
 
 
 @njit(nogil=True, cache=True)

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 
 from sketchridge.costs import (
+    STARTS_AT,
     Costs,
     SpectrumGuess,
     embedded_iterations,
     sampled_iterations,
+    shared_epochs,
     shuffled_epochs,
 )
 from sketchridge.machine import Machine, this_machine
@@ -37,7 +39,7 @@ from sketchridge.preconditioner import (
     ScaledPreconditioner,
     counted_dimension,
 )
-from sketchridge.preconditioner.embedding import Storage
+from sketchridge.preconditioner.embedding import Storage, even_buckets
 from sketchridge.preconditioner.narrow import SHIFT
 from sketchridge.problem import ROWS_LOOKED_AT, RidgeProblem
 from sketchridge.solution import Forecast
@@ -385,11 +387,16 @@ def _few_rows_candidates(
     """Embeddings into fewer rows than d, where the effective dimension is small beside it."""
     if not HELD < dimension <= FEW * problem.d:
         return
-    for share in FEW_ROWS:
-        rows = int(share * dimension)
-        if rows <= LARGEST_SAMPLE * min(problem.n, problem.d):
-            iterations = embedded_iterations(rows, problem.n, dimension, tol)
-            yield from _embedded(problem, costs, tol, rows, iterations)
+    most = LARGEST_SAMPLE * min(problem.n, problem.d)
+    for rows in _even_rows([share * dimension for share in FEW_ROWS], most, problem.n):
+        iterations = embedded_iterations(rows, problem.n, dimension, tol)
+        yield from _embedded(problem, costs, tol, rows, iterations)
+
+
+def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
+    """Numbers of embedded rows, at most so many, that leave all buckets of n rows as full."""
+    even = (even_buckets(int(count), n) for count in counts if 1 <= count <= most)
+    return list(dict.fromkeys(even))
 
 
 def _scaling(problem: RidgeProblem) -> float:
@@ -443,19 +450,17 @@ def _candidate(
 def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterator[Candidate]:
     """Methods whose cost does not depend on the spectrum."""
     yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
-    for share in SAMPLED:
-        rows = int(share * problem.d)
-        if rows > LARGEST_SAMPLE * problem.n:
-            break
-        if costs.sparse:
-            iterations = sampled_iterations(rows, problem.d, tol)
-            recipe = RowSampling(rows=rows)
-            yield from _factored(
-                problem, costs, tol, recipe, iterations, costs.sampled_rows(rows), sure=True
-            )
-        else:
-            iterations = embedded_iterations(rows, problem.n, problem.d, tol)
+    counts, most = [share * problem.d for share in SAMPLED], LARGEST_SAMPLE * problem.n
+    if not costs.sparse:
+        for rows in _even_rows(counts, most, problem.n):
+            iterations = embedded_iterations(rows, problem.n, problem.d, tol, STARTS_AT)
             yield from _embedded(problem, costs, tol, rows, iterations, sure=True)
+        return
+    for rows in (int(count) for count in counts if count <= most):
+        iterations, built = sampled_iterations(rows, problem.d, tol), costs.sampled_rows(rows)
+        yield from _factored(
+            problem, costs, tol, RowSampling(rows=rows), iterations, built, sure=True
+        )
 
 
 def _embedded(
@@ -520,8 +525,7 @@ def _easy(
     hardest = float(np.max(problem.weights * problem.squared_norms)) / problem.lam
     if hardest > EASY:
         return None
-    epochs = shuffled_epochs(hardest, tol)
-    solver, epoch = _dual_solver(problem, costs)
+    solver, epochs, epoch = _dual_solver(problem, costs, shuffled_epochs(hardest, tol))
     method = _candidate(problem, solver, NoPreconditioner(), epochs + 2, epochs * epoch)
     if method.memory > limit or (sure and sure[0].seconds < method.seconds):
         return None
@@ -537,12 +541,17 @@ def _easy(
     )
 
 
-def _dual_solver(problem: RidgeProblem, costs: Costs) -> tuple[SDCA, float]:
-    """Dual ascent row by row, or shared by threads where that is less; its seconds an epoch."""
-    alone, shared = costs.dual_epoch(), costs.weighed_epoch(threads_for(problem))
-    if alone <= shared:
-        return SDCA(sampling="shuffled"), alone
-    return SDCA(sampling="shuffled", moves="weighed"), shared
+def _dual_solver(problem: RidgeProblem, costs: Costs, epochs: float) -> tuple[SDCA, float, float]:
+    """Dual ascent row by row, which takes so many epochs, or shared by threads where that is less.
+
+    Also its epochs, and the seconds of one.
+    """
+    threads = threads_for(problem)
+    alone, shared = costs.dual_epoch(), costs.weighed_epoch(threads)
+    more = shared_epochs(epochs, threads)
+    if epochs * alone <= more * shared:
+        return SDCA(sampling="shuffled"), epochs, alone
+    return SDCA(sampling="shuffled", moves="weighed"), more, shared
 
 
 def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limit: float) -> Choice:
@@ -596,8 +605,8 @@ def _shifted_candidates(
     problem: RidgeProblem, costs: Costs, tol: float, guess: SpectrumGuess
 ) -> Iterator[Candidate]:
     """Embeddings into fewer rows than λ has degrees of freedom: P has a larger μ in its place."""
-    for share in SHIFTED:
-        rows = max(1, int(share * guess.count))
+    counts = [max(1.0, share * guess.count) for share in SHIFTED]
+    for rows in _even_rows(counts, problem.n, problem.n):
         shift = guess.shift(rows, problem.lam)
         late = max(problem.n / rows, shift / problem.lam)
         iterations = guess.shifted_iterations(rows, problem.lam, tol / late)

@@ -274,7 +274,11 @@ class RidgeProblem:
     def raw_squared_norms(self) -> Array:
         """‖x_i‖² of the rows as given, (n,)."""
         self.passes += 1
-        return self.products.squared_norms()
+        products = self.products
+        # Where the kernels will be loaded anyway.
+        if isinstance(products, DenseProducts) and products.own_threads(self.targets):
+            return products.compiled_squared_norms()
+        return products.squared_norms()
 
     @property
     def knows_norms(self) -> bool:

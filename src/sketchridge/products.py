@@ -125,6 +125,16 @@ class DenseProducts:
         run_shared([partial(part, slice(start, start + step)) for start in starts])
         return norms
 
+    def compiled_squared_norms(self) -> Array:
+        """‖x_i‖² (n,), for rows in C order."""
+        from sketchridge import kernels
+
+        norms = np.empty(self.X.shape[0])
+        ranges = _ranges(norms.size, SHARES * thread_count())
+        squares = partial(kernels.dense_row_squares, self.X)
+        run_shared([partial(squares, start, stop, norms) for start, stop in ranges])
+        return norms
+
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
         product = np.empty((self.X.shape[0], V.shape[1]))
@@ -436,6 +446,7 @@ class NarrowSums:
     image: Array  # (s, 1) the sums' products with a probe
     slope: Array  # (d, t) the sums' transpose times targets
     filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
+    size: float  # the sum of the squares
 
     @classmethod
     def gathered(
@@ -458,17 +469,17 @@ class NarrowSums:
         product, norms, image = np.empty((s, d), np.float32), np.empty(n), np.empty((s, 1))
         sums = kernels.CSR(S.data, S.indices, S.indptr)
 
-        def part(start: int, stop: int) -> tuple[Array, NDArray[np.bool_]]:
+        def part(start: int, stop: int) -> tuple[Array, NDArray[np.bool_], float]:
             slope, filled = np.zeros((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
             seen = (product, norms, image[:, 0], slope, filled)
-            kernels.gathered_narrow_rows(
+            size = kernels.gathered_narrow_rows(
                 sums, X, shift, centre, targets, probe[:, 0], start, stop, *seen
             )
-            return slope, filled
+            return slope, filled, size
 
         ranges = _ranges(s, SHARES * thread_count())
-        slopes, filled = zip(*run_shared([partial(part, *r) for r in ranges]), strict=True)
-        return cls(product, norms, image, _added(slopes).T, np.any(filled, axis=0))
+        slopes, filled, sizes = zip(*run_shared([partial(part, *r) for r in ranges]), strict=True)
+        return cls(product, norms, image, _added(slopes).T, np.any(filled, axis=0), sum(sizes))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,12 @@
 
 from benchmark_utils.certified import CertifiedSolver
 
-from sketchridge.preconditioner import PRECONDITIONERS
+from sketchridge.preconditioner import PRECONDITIONERS, Embedding
 from sketchridge.solvers import SDCA, SOLVERS
 
 # Exact eigenpairs cost more than what they save; the plain methods are the peers' part.
-SKETCHES = ("nystrom", "lanczos", "embedding", "row_sampling", "diagonal")
+NARROW = "embedding32"
+SKETCHES = ("nystrom", "lanczos", "embedding", NARROW, "row_sampling", "diagonal")
 STOCHASTIC = ("svrg", "accelerated_svrg", "saga")
 PAIRS = [
     ("direct", "none"),
@@ -14,8 +15,9 @@ PAIRS = [
     *((solver, sketch) for solver in STOCHASTIC for sketch in ("lanczos", "nystrom")),
     ("sdca", "none"),
 ]
-# Dual ascent as the planner takes it; the others are at their default parameters.
+# Dual ascent and embeddings as the planner takes them; the others are at their default parameters.
 SHUFFLED = SDCA(sampling="shuffled")
+RECIPES = {NARROW: Embedding(kind="countsketch", storage="float32")}
 
 
 class Solver(CertifiedSolver):
@@ -26,7 +28,7 @@ class Solver(CertifiedSolver):
     requirements = ["pip::sketchridge"]
     parameters = {
         "solver, preconditioner": [
-            pair for pair in PAIRS if pair[0] in SOLVERS and pair[1] in PRECONDITIONERS
+            pair for pair in PAIRS if pair[0] in SOLVERS and pair[1] in {*PRECONDITIONERS, *RECIPES}
         ]
     }
 
@@ -42,5 +44,5 @@ def arguments(solver, preconditioner):
     """How `solve` is told."""
     return {
         "solver": SHUFFLED if solver == "sdca" else solver,
-        "preconditioner": preconditioner,
+        "preconditioner": RECIPES.get(preconditioner, preconditioner),
     }

@@ -1,11 +1,11 @@
 """P = AᵀA + μI by a factor in float32, at half the price of one in float64.
 
-The rows A are rounded to float32, and kept. A few leading directions are made as small as the last
-of them (A T, with T = I − U diag(t) Uᵀ), and the Gram matrix of that, in the smaller side, and its
-factor L are computed in float32: they are off by about 1e-8 of the trace, and a shift somewhat
-larger than that keeps it positive. To precondition with, that is as good as P itself where μ is
-not far below; to certify with, gᵀP⁻¹g is bounded from its residual G − PV, by products with A in
-float64.
+The rows A are rounded to float32, and kept. The Gram matrix, in the smaller side, and its factor L
+are computed in float32: they are off by about 1e-8 of the trace, and a shift somewhat larger than
+that keeps it positive. Where that is much beside μ, a few leading directions are first made as
+small as the last of them (A T, with T = I − U diag(t) Uᵀ), and less of the trace is left. To
+precondition with, that is as good as P itself where μ is not far below; to certify with, gᵀP⁻¹g is
+bounded from its residual G − PV, by products with A in float64.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ from sketchridge.preconditioner.factor import (
     usable_shift,
 )
 from sketchridge.products import DenseProducts, add_gram
-from sketchridge.threads import (
-    blas_threads,
-    run_all,
-    run_shared,
-    thread_count,
-)
+from sketchridge.threads import blas_threads, run_all, run_shared, thread_count
 
 Narrow = NDArray[np.float32]
 
@@ -48,8 +43,9 @@ SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
 # Where the rows are few, P⁻¹ is made by a difference, and positive only if the shift is more than
 # the error.
 SHIFT_OF_FEW = 1e-7
-# So many directions are flattened, and none by more than this ratio of their squares.
-FLATTENED, STEEPEST = 8, 1e-10
+# So many directions are flattened, none by more than this ratio of their squares, where μ with the
+# shift becomes smaller by this factor.
+FLATTENED, STEEPEST, WORTHWHILE = 8, 1e-10, 2.0
 # Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
 WELL_ABOVE = 100.0
 # They are found in about so many rows.
@@ -58,6 +54,8 @@ LEARNED_FROM = 512
 BLOCK, CHUNK = 4096, 128
 # Bytes of the columns at a time that are flattened, where the rows are few.
 BLOCK_BYTES = 8 << 20
+# Columns of zeros are left out where they are at least one in so many.
+EMPTY_COLUMNS = 20
 # ‖A‖² of rows whose products float32 holds, with room to spare.
 SMALLEST, LARGEST = 1e-20, 1e20
 # A λ below this share of ‖A‖² leaves too little of the certificate: one of 1e-16 stagnated.
@@ -70,44 +68,56 @@ THETA = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class NarrowRows:
-    """Rows A (s, d) rounded to float32."""
+    """Rows A (s, d) rounded to float32, without the columns of zeros where these are many."""
 
-    matrix: Narrow
-    filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
+    matrix: Narrow  # (s, m)
+    columns: Any  # the index of these m
+    width: int  # d
+    size: float  # what rounding errors are in proportion to: ‖A‖²
 
     @classmethod
     def of(cls, rows: Array) -> NarrowRows:
         """Round rows in float64; those that float32 does not hold become infinite."""
         with np.errstate(over="ignore"):
-            return cls(rows.astype(np.float32), np.asarray(rows.any(axis=0)))
+            narrow = rows.astype(np.float32)
+        return cls.packed(narrow, (rows != 0).any(axis=0), float(np.vdot(rows, rows)))
 
-    @cached_property
-    def columns(self) -> Any:
-        """The columns that there is something to factorise in, as an index."""
-        return slice(None) if self.filled.all() else np.flatnonzero(self.filled)
+    @classmethod
+    def packed(cls, rows: Narrow, filled: NDArray[np.bool_], size: float) -> NarrowRows:
+        """Rows (s, d) in C order, in the same memory, given which columns (d,) are not all zero."""
+        (s, d), columns = rows.shape, np.flatnonzero(filled)
+        if EMPTY_COLUMNS * (d - columns.size) < d:
+            return cls(rows, slice(None), d, size)
+        from sketchridge import kernels
 
-    @cached_property
-    def size(self) -> float:
-        """What rounding errors are in proportion to: ‖A‖²."""
-        return float(DenseProducts(self.matrix).squared_norms().sum())
+        numbers = rows.reshape(-1)
+        kernels.pack_columns(numbers, s, d, columns)
+        packed = numbers[: s * columns.size].reshape(s, columns.size)
+        return cls(packed, columns, d, size)
 
     @property
     def few(self) -> bool:
         """Whether they are fewer than the columns."""
         return bool(self.matrix.shape[0] < self.matrix.shape[1])
 
+    def widened(self) -> Array:
+        """A in float64, with all columns."""
+        wide = np.zeros((len(self.matrix), self.width))
+        wide[:, self.columns] = self.matrix
+        return wide
+
     def multiply(self, V: Array) -> Array:
-        """A V, (s, t), in float64."""
+        """A V (s, t), in float64, for V (m, t)."""
         products = DenseProducts(self.matrix)
         return products.compiled_multiply(V) if V.shape[1] == 1 else products.multiply(V)
 
     def adjoint(self, R: Array) -> Array:
-        """Aᵀ R, (d, t), in float64."""
+        """Aᵀ R, (m, t), in float64."""
         products = DenseProducts(self.matrix)
         return products.compiled_adjoint(R) if R.shape[1] == 1 else products.adjoint(R)
 
     def normal(self, V: Array) -> Array:
-        """AᵀA V, (d, t), in float64."""
+        """AᵀA V, (m, t), in float64, for V (m, t)."""
         products, ones = DenseProducts(self.matrix), np.ones(len(self.matrix))
         if V.shape[1] > 1:
             return products.normal(V, np.zeros(V.shape[1]), ones)[0]
@@ -119,55 +129,89 @@ class NarrowRows:
 class Flattening:
     """T = I − U diag(t) Uᵀ: it makes the leading directions of A as small as the last of them."""
 
-    basis: Array  # (d, k) U, numbers of float32
+    basis: Array  # (m, k) U; none where nothing is flattened
     shares: Array  # (k,) t, below one
 
     @classmethod
-    def of(cls, A: Narrow, mu: float) -> Flattening:
-        """One step of subspace iteration, in float32, with some of the rows; to well above μ."""
+    def of(cls, rows: NarrowRows, mu: float) -> Flattening:
+        """What makes the shift, and with it the μ that L is of, much smaller; or nothing.
+
+        Few rows are always flattened: what float32 rounds in a large direction could make the
+        difference that P⁻¹ is made by negative there.
+        """
+        shift = _shift(rows) * rows.size
+        if not rows.few and mu + shift <= WORTHWHILE * mu:
+            return cls.none(rows.matrix)
+        found, left = cls.learned(rows.matrix, mu)
+        if rows.few or mu + shift > WORTHWHILE * (mu + left * shift):
+            return found
+        return cls.none(rows.matrix)
+
+    @classmethod
+    def none(cls, A: Narrow) -> Flattening:
+        """T = I."""
+        return cls(np.empty((A.shape[1], 0)), np.empty(0))
+
+    @classmethod
+    def learned(cls, A: Narrow, mu: float) -> tuple[Flattening, float]:
+        """One step of subspace iteration, in float32, with some of the rows; to well above μ.
+
+        Also the share of the trace that T leaves.
+        """
         share, count = max(1, len(A) // LEARNED_FROM), min(FLATTENED, A.shape[1])
-        A = A[::share]
+        A = np.ascontiguousarray(A[::share])
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), size=(A.shape[1], count))
         basis, _ = np.linalg.qr(_widen(A.T @ (A @ _narrow(signs))))
         inner = _widen(A @ _narrow(basis))
         squares, turn = np.linalg.eigh(inner.T @ inner)
         least = max(float(squares[0]), STEEPEST * float(squares[-1]), WELL_ABOVE * mu / share)
         shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
-        return cls(_widen(_narrow(basis @ turn)), shares)
+        taken = float(np.sum(squares * (1.0 - (1.0 - shares) ** 2)))
+        left = 1.0 - taken / max(float(np.vdot(A, A)), taken) if taken > 0 else 1.0
+        return cls(basis @ turn, shares), left
 
     def apply(self, G: Array) -> Array:
-        """T G for G (d, t)."""
+        """T G for G (m, t)."""
+        if not self.shares.size:
+            return G
         flattened: Array = G - self.basis @ (self.shares[:, None] * (self.basis.T @ G))
         return flattened
 
-    def outer(self, A: Narrow) -> Narrow:
-        """A T² Aᵀ, (s, s), in float32: by blocks of columns of A T; the lower triangle."""
-        s, d = A.shape
-        inner, step = self._inner(A), max(1, BLOCK_BYTES // (4 * s))
-        total, block = np.zeros((s, s), np.float32), np.empty((s, min(step, d)), np.float32)
-        for start in range(0, d, step):
-            columns = slice(start, min(start + step, d))
-            flat = block[:, : columns.stop - start]
-            _flatten(A, columns, inner, self._across[:, columns], flat)
-            add_gram(flat.T, total)
+    def smaller_side(self, rows: NarrowRows) -> Narrow:
+        """The matrix to factorise, in float32: of the rows where they are few, or the columns."""
+        A = rows.matrix
+        total = np.zeros((min(A.shape), min(A.shape)), np.float32)
+        if not self.shares.size:
+            add_gram(A.T if rows.few else A, total)
+        elif rows.few:
+            self._add_outer(A, total)
+        else:
+            self._add_gram(A, total)
         return total
 
-    def gram(self, A: Narrow, columns: Any) -> Narrow:
-        """(A T)ᵀ(A T) of some columns (m,), in float32: by blocks of rows; the lower triangle."""
-        inner, across = self._inner(A), self._across[:, columns]
-        side = across.shape[1]
-        total = np.zeros((side, side), np.float32)
-        block = np.empty((min(BLOCK, len(A)), side), np.float32)
+    def _add_outer(self, A: Narrow, total: Narrow) -> None:
+        """Add A T² Aᵀ to the lower triangle of total (s, s): by blocks of columns of A T."""
+        s, m = A.shape
+        inner, step = self._inner(A), max(1, BLOCK_BYTES // (4 * s))
+        block = np.empty((s, min(step, m)), np.float32)
+        for start in range(0, m, step):
+            columns = slice(start, min(start + step, m))
+            flat = block[:, : columns.stop - start]
+            _flatten(A[:, columns], inner, self._across[:, columns], flat)
+            add_gram(flat.T, total)
+
+    def _add_gram(self, A: Narrow, total: Narrow) -> None:
+        """Add (A T)ᵀ(A T) to the lower triangle of total (m, m): by blocks of rows of A T."""
+        inner, block = self._inner(A), np.empty((min(BLOCK, len(A)), A.shape[1]), np.float32)
         for start in range(0, len(A), BLOCK):
             rows = slice(start, min(start + BLOCK, len(A)))
             flat = block[: rows.stop - start]
-            _flatten(A[rows], columns, inner[rows], across, flat)
+            _flatten(A[rows], inner[rows], self._across, flat)
             add_gram(flat, total)
-        return total
 
     @cached_property
     def _across(self) -> Array:
-        """Uᵀ, (8, d): with zeros where there are fewer directions."""
+        """Uᵀ, (8, m): with zeros where there are fewer directions."""
         across = np.zeros((FLATTENED, len(self.basis)))
         across[: self.shares.size] = self.basis.T
         return across
@@ -185,19 +229,20 @@ class Flattening:
         return inner
 
 
-def _flatten(A: Narrow, columns: Any, inner: Array, across: Array, out: Narrow) -> None:
-    """Columns of A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread.
+def _flatten(A: Narrow, inner: Array, across: Array, out: Narrow) -> None:
+    """A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread.
 
     In float64: what is subtracted is larger than what is left, and its rounding would be in all.
     """
-    parts = [slice(start, start + CHUNK) for start in range(0, len(A), CHUNK)]
-    run_shared([partial(_subtract, A[c], columns, inner[c], across, out[c]) for c in parts])
-
-
-def _subtract(A: Narrow, columns: Any, inner: Array, across: Array, out: Narrow) -> None:
     from sketchridge import kernels
 
-    kernels.subtract_eight(A[:, columns], inner, across, out)
+    parts = [slice(start, start + CHUNK) for start in range(0, len(A), CHUNK)]
+    run_shared([partial(kernels.subtract_eight, A[c], inner[c], across, out[c]) for c in parts])
+
+
+def _shift(rows: NarrowRows) -> float:
+    """What makes up for the rounding, in shares of the trace."""
+    return SHIFT_OF_FEW if rows.few else SHIFT
 
 
 def _narrow(numbers: Array) -> Narrow:
@@ -242,7 +287,7 @@ class NarrowFactor(OfRoundedRows):
     @property
     def columns(self) -> int:
         """The number d of columns."""
-        return int(self.rows.matrix.shape[1])
+        return self.rows.width
 
     @property
     def side(self) -> int:
@@ -266,8 +311,9 @@ class NarrowFactor(OfRoundedRows):
 
     @property
     def making(self) -> int:
-        """Flattened rows, or all of them in float64."""
-        return int(self.rows.matrix.size) + BLOCK_BYTES // 8
+        """Flattened rows, or all of them in float64 with their smaller side."""
+        s, d = len(self.rows.matrix), self.columns
+        return s * d + 2 * min(s, d) ** 2 + BLOCK_BYTES // 8
 
     @cached_property
     def cholesky(self) -> ShiftedCholesky:
@@ -298,26 +344,24 @@ class NarrowFactor(OfRoundedRows):
         """(L Lᵀ)⁻¹ G."""
         from sketchridge import kernels
 
-        columns = np.ascontiguousarray(G.T)
+        columns = G.T.copy()  # in C order
         for column in columns:
             kernels.cholesky_solve(self.lower, column)
         return columns.T
 
     def solve(self, G: Array) -> Array:
-        """T (TAᵀAT + μI)⁻¹ T G for G (d, t), a linear map to the accuracy of float64."""
-        flat = self.flattening.apply(G)
-        return self.flattening.apply(
-            self._by_rows(flat) if self.rows.few else self._by_columns(flat)
-        )
+        """T (TAᵀAT + μI)⁻¹ T G for G (d, t), a linear map to the accuracy of float64.
 
-    def _by_columns(self, G: Array) -> Array:
-        """(TAᵀAT + μI)⁻¹ G; where a column is zero, there is μ alone."""
-        solved = G / self.raised
-        solved[self.rows.columns] = self._inside(G[self.rows.columns])
-        return solved
+        Where a column of A is zero, there is μ alone.
+        """
+        flat = self.flattening.apply(G[self.rows.columns])
+        solved = self._by_rows(flat) if self.rows.few else self._inside(flat)
+        whole = G / self.raised
+        whole[self.rows.columns] = self.flattening.apply(solved)
+        return whole
 
     def _by_rows(self, G: Array) -> Array:
-        """The same by (AT²Aᵀ + μI)⁻¹."""
+        """(TAᵀAT + μI)⁻¹ G for G (m, t), by (AT²Aᵀ + μI)⁻¹."""
         image = self._inside(self.rows.multiply(self.flattening.apply(G)))
         solved: Array = (G - self.flattening.apply(self.rows.adjoint(image))) / self.raised
         return solved
@@ -337,7 +381,8 @@ class NarrowFactor(OfRoundedRows):
 
     def _left(self, G: Array, V: Array) -> Array:
         """G − P V."""
-        left: Array = G - self.rows.normal(V) - self.mu * V
+        left: Array = G - self.mu * V
+        left[self.rows.columns] -= self.rows.normal(V[self.rows.columns])
         return left
 
 
@@ -363,8 +408,8 @@ class WidenedDualFactor(OfRoundedRows, DualFactor):
 
 def _widened(rows: NarrowRows, mu: float) -> WidenedFactor | WidenedDualFactor:
     """A factor of rounded rows in float64."""
-    wide = SketchedRows(rows.matrix.astype(np.float64))
-    if rows.few:
+    wide = SketchedRows(rows.widened())
+    if len(rows.matrix) < rows.width:
         return WidenedDualFactor(ShiftedCholesky.of(wide.outer(), mu, rows.size), wide)
     return WidenedFactor(ShiftedCholesky.of(wide.gram(), mu, rows.size), rows)
 
@@ -377,16 +422,13 @@ def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
         )
     if mu < NOTHING * rows.size:
         raise np.linalg.LinAlgError(f"λ = {mu:.3g} is too small to be certified with float32")
-    flattening = Flattening.of(rows.matrix, mu)
+    flattening = Flattening.of(rows, mu)
     for power in range(TRIES):
-        total = (
-            flattening.outer(rows.matrix)
-            if rows.few
-            else flattening.gram(rows.matrix, rows.columns)
-        )
+        if power and not flattening.shares.size:
+            flattening, _ = Flattening.learned(rows.matrix, mu)
+        total = flattening.smaller_side(rows)
         trace = float(np.trace(total, dtype=np.float64))
-        shift = (SHIFT_OF_FEW if rows.few else SHIFT) * FURTHER**power
-        raised = float(np.float32(mu + shift * trace))
+        raised = float(np.float32(mu + _shift(rows) * FURTHER**power * trace))
         if _factorised_in_place(total, raised):
             return NarrowFactor(flattening, total, rows, mu, raised)
     side = min(rows.matrix.shape)

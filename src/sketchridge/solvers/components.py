@@ -58,7 +58,7 @@ class Shuffler:
         """All rows; `count` is n."""
         runs = rng.permutation(-(-self.n // RUN)) * RUN
         order = (runs[:, None] + np.arange(RUN)).ravel()
-        return order[order < self.n]
+        return order[order < self.n] if self.n % RUN else order
 
 
 @dataclass(frozen=True, eq=False)

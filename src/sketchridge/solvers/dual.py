@@ -122,7 +122,9 @@ class Duals:
 
     def dual_objective(self, problem: RidgeProblem) -> float:
         """What the dual variables prove F* to be at least, but for rounding; without a basis."""
-        gained = problem.weights @ (self.along_rows * (self.targets - 0.5 * self.along_rows))
+        from sketchridge import kernels
+
+        gained = kernels.dual_gain(problem.weights, self.targets, self.along_rows)
         return float(gained - 0.5 * problem.lam * (self.coef @ self.coef))
 
 
@@ -148,8 +150,8 @@ def dual_iterates(
     if steps.preconditioner.rank:
         yield from _dual_free_iterates(problem, steps, rng, event)
     else:
-        plain = PlainEpochs(problem, steps)
-        yield from _exact_iterates(problem, steps, rng, event, advance or plain.advance)
+        advance = advance or PlainEpochs(problem, steps).advance
+        yield from _exact_iterates(problem, steps, rng, event, advance)
 
 
 class PlainEpochs:
@@ -177,10 +179,11 @@ def _exact_iterates(
 
     Rows that are drawn at random are not all met: there it is evaluated every time.
     """
+    longest = _longest_row(problem)
     while True:
         problem.passes += 1
         duals = advance(rng)
-        coef, point = np.stack([dual.coef for dual in duals], axis=1), _dual_point(problem, duals)
+        coef, point = np.stack([dual.coef for dual in duals], axis=1), _dual_point(duals, longest)
         if isinstance(steps.sampler, Shuffler):
             gap = np.array([dual.gap for dual in duals])
             bound = np.array([dual.dual_objective(problem) for dual in duals])
@@ -191,16 +194,19 @@ def _exact_iterates(
         event = None
 
 
-def _dual_point(problem: RidgeProblem, duals: list[Duals]) -> DualPoint:
+def _longest_row(problem: RidgeProblem) -> float:
+    """A bound of the rows' norms, centred or not."""
+    length = float(np.sqrt(problem.raw_squared_norms[problem.weights > 0].max()))
+    return length if problem.mean is None else length + float(np.linalg.norm(problem.mean))
+
+
+def _dual_point(duals: list[Duals], longest: float) -> DualPoint:
     """The dual variables, and what rounding may have put between them and w.
 
     A number of w that is changed m times, by rounded products of rounded steps, is off by at most
-    (m + 4)·ε times the sum of the changes' sizes.
+    (m + 4)·ε times the sum of the changes' sizes, which rows as long as the longest have.
     """
-    length = np.sqrt(problem.raw_squared_norms[problem.weights > 0].max())
-    if problem.mean is not None:
-        length += np.linalg.norm(problem.mean)
-    drift = [EPSILON * (dual.steps + 4) * dual.moved * length for dual in duals]
+    drift = [EPSILON * (dual.steps + 4) * dual.moved * longest for dual in duals]
     return DualPoint(np.stack([dual.along_rows for dual in duals], axis=1), np.array(drift))
 
 

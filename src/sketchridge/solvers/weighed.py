@@ -54,6 +54,7 @@ class Part:
     across: float  # Σ ω_i Δ_i times the last move
     slope: float  # Σ ω_i Δ_i (y_i − α_i)
     size: float  # the sum of its terms' sizes
+    level: float  # Σ ω_i |α_i (y_i − α_i)|, before it
     squares: float  # Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met
     moved: float  # how far the rows' multiples in w were moved
 
@@ -99,8 +100,8 @@ class Weighed:
                 order, problem.weights, duals.targets, before, along_rows, last
             )
             coef -= duals.coef
-            square, across, slope, size = sums
-            return Part(order, coef, square, across, slope, size, squares, moved)
+            square, across, slope, size, level = sums
+            return Part(order, coef, square, across, slope, size, level, squares, moved)
 
         return run_all([partial(part, order) for order in orders]), along_rows
 
@@ -126,9 +127,8 @@ class Weighed:
 
         The moves are differences themselves, and off by the roundoff of where they began.
         """
-        duals, length = self.duals, problem.lam * float(np.linalg.norm(self.duals.coef))
-        left = np.abs(duals.along_rows * (duals.targets - duals.along_rows))
-        level = float(problem.weights @ left) + length**2 / problem.lam
+        length = problem.lam * float(np.linalg.norm(self.duals.coef))
+        level = sum(part.level for part in parts) + length**2 / problem.lam
         hidden = [
             level
             + np.sqrt(part.order.size) * (part.size + length * float(np.linalg.norm(part.coef)))
