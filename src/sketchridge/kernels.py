@@ -32,6 +32,7 @@ PER_CACHE_LINE = 8  # numbers of 8 bytes
 SUMS = 14  # of four rows with u and the gradient, and with each other
 ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
+LONG_ROW = 1750  # columns from which on four rows are read together (docs/decisions/02)
 # An unsigned index needs no test for being negative.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -1534,8 +1535,8 @@ def dense_row_squares(X: Array, start: int, stop: int, norms: Array) -> None:
 def dense_column_squares(
     X: Array, weights: Array, mean: Array, start: int, stop: int, total: Array
 ) -> None:
-    """total_j += Σ weights_i (x_ij − mean_j)² for a range of rows, four at a time."""
-    whole = start + (stop - start) // 4 * 4
+    """total_j += Σ weights_i (x_ij − mean_j)² for a range of rows, long ones four at a time."""
+    whole = start + (stop - start) // 4 * 4 if X.shape[1] >= LONG_ROW else start
     for i in range(start, whole, 4):
         w0, w1, w2, w3 = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
         for j in range(X.shape[1]):
@@ -1626,6 +1627,46 @@ def csr_normal_vector(
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
+def _four_products(rows: Array, i: int, v: Array) -> tuple[float, float, float, float]:
+    """x_iᵀv of four dense rows from i on.
+
+    Short rows are read one after the other, as they lie in memory: four places that are few lines
+    apart keep the hardware from reading ahead. Long ones together, for v is no longer at hand.
+    """
+    if v.size < LONG_ROW:
+        return (
+            _dense_dot(rows[i], v),
+            _dense_dot(rows[i + 1], v),
+            _dense_dot(rows[i + 2], v),
+            _dense_dot(rows[i + 3], v),
+        )
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    for j in range(v.size):
+        a0 += rows[i, j] * v[j]
+        a1 += rows[i + 1, j] * v[j]
+        a2 += rows[i + 2, j] * v[j]
+        a3 += rows[i + 3, j] * v[j]
+    return a0, a1, a2, a3
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_four(
+    rows: Array, i: int, s0: float, s1: float, s2: float, s3: float, product: Array
+) -> None:
+    """Add multiples of four dense rows from i on to product (d,)."""
+    for j in range(product.size):
+        product[j] += (
+            s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
+        )
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_one(rows: Array, i: int, factor: float, product: Array) -> None:
+    for j in range(product.size):
+        product[j] += factor * rows[i, j]
+
+
+@njit(nogil=True, cache=True)
 def dense_normal_vector(
     rows: Array,
     v: Array,
@@ -1636,60 +1677,32 @@ def dense_normal_vector(
     residual: Array,
     product: Array,
 ) -> None:
-    """`csr_normal_vector` for dense rows, four at a time.
-
-    The sums of the next four rows are made while the last four, in the cache by now, are added:
-    the read from memory never waits, and this takes no longer than the product X v alone.
-    """
-    d, i = v.size, start
-    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-    if i + 4 <= stop:
-        for j in range(d):
-            a0 += rows[i, j] * v[j]
-            a1 += rows[i + 1, j] * v[j]
-            a2 += rows[i + 2, j] * v[j]
-            a3 += rows[i + 3, j] * v[j]
+    """`csr_normal_vector` for dense rows, four at a time: they are added while in the cache."""
+    i = start
     while i + 4 <= stop:
+        a0, a1, a2, a3 = _four_products(rows, i, v)
         a0 -= shifts[i]
         a1 -= shifts[i + 1]
         a2 -= shifts[i + 2]
         a3 -= shifts[i + 3]
         residual[i], residual[i + 1], residual[i + 2], residual[i + 3] = a0, a1, a2, a3
-        s0, s1, s2, s3 = (
-            weights[i] * a0,
-            weights[i + 1] * a1,
-            weights[i + 2] * a2,
-            weights[i + 3] * a3,
-        )
-        after = min(i + 4, stop - 4)  # the last four are summed again, for nothing
-        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(d):
-            product[j] += (
-                s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
-            )
-            a0 += rows[after, j] * v[j]
-            a1 += rows[after + 1, j] * v[j]
-            a2 += rows[after + 2, j] * v[j]
-            a3 += rows[after + 3, j] * v[j]
+        a0 *= weights[i]
+        a1 *= weights[i + 1]
+        a2 *= weights[i + 2]
+        a3 *= weights[i + 3]
+        _add_four(rows, i, a0, a1, a2, a3, product)
         i += 4
     for last in range(i, stop):
         residual[last] = _dense_dot(rows[last], v) - shifts[last]
-        factor = weights[last] * residual[last]
-        for j in range(d):
-            product[j] += factor * rows[last, j]
+        _add_one(rows, last, weights[last] * residual[last], product)
 
 
-@njit(nogil=True, cache=True, fastmath=REORDERED)
+@njit(nogil=True, cache=True)
 def dense_multiply_vector(rows: Array, v: Array, start: int, stop: int, product: Array) -> None:
     """product_i = x_iᵀv for a range of dense rows, four at a time; in float64."""
-    d, i = v.size, start
+    i = start
     while i + 4 <= stop:
-        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(d):
-            a0 += rows[i, j] * v[j]
-            a1 += rows[i + 1, j] * v[j]
-            a2 += rows[i + 2, j] * v[j]
-            a3 += rows[i + 3, j] * v[j]
+        a0, a1, a2, a3 = _four_products(rows, i, v)
         product[i], product[i + 1], product[i + 2], product[i + 3] = a0, a1, a2, a3
         i += 4
     for last in range(i, stop):
@@ -1698,18 +1711,13 @@ def dense_multiply_vector(rows: Array, v: Array, start: int, stop: int, product:
 
 @njit(nogil=True, cache=True)
 def dense_adjoint_vector(rows: Array, r: Array, start: int, stop: int, product: Array) -> None:
-    """product (d,) += Σ r_i x_i for a range of dense rows, four at a time; in float64."""
-    d, i = product.size, start
-    while i + 4 <= stop:
-        s0, s1, s2, s3 = r[i], r[i + 1], r[i + 2], r[i + 3]
-        for j in range(d):
-            product[j] += (
-                s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
-            )
+    """product (d,) += Σ r_i x_i for a range of dense rows, in float64; long ones four at a time."""
+    i = start
+    while i + 4 <= stop and product.size >= LONG_ROW:
+        _add_four(rows, i, r[i], r[i + 1], r[i + 2], r[i + 3], product)
         i += 4
     for last in range(i, stop):
-        for j in range(d):
-            product[j] += r[last] * rows[last, j]
+        _add_one(rows, last, r[last], product)
 
 
 @njit(nogil=True, cache=True)
