@@ -183,11 +183,13 @@ def test_the_start_is_hardly_ever_worse_than_zero(noise, rows):
     X = with_spectrum(rng, 800, 40, np.ones(40))
     Y = 5 * X @ rng.standard_normal((40, 30)) + noise * rng.standard_normal((800, 30))
     problem = make(X, Y, 1e-6)
-    start = build(Embedding(rows=rows), problem).start
-    gained = 1 - problem.evaluate(start).objective / problem.null_objective
-    assert gained.mean() >= 0 and gained.min() >= -0.3
+    draws = [np.random.default_rng(seed) for seed in range(10)]
+    start = np.stack([Embedding(rows=rows).build(problem, draw).start for draw in draws])
+    objectives = [problem.evaluate(point).objective for point in start]
+    gained = 1 - np.array(objectives) / problem.null_objective
+    assert np.mean(gained < 0) <= 0.06 and np.quantile(gained, 0.02) >= -0.2
     if noise in (10.0, 1000.0):  # in between it depends on the target
-        assert np.all(start.any(axis=0) == (noise == 10.0))
+        assert np.all(start.any(axis=1) == (noise == 10.0))
 
 
 def test_a_solve_starts_there_unless_a_start_is_given():

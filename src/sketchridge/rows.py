@@ -1,4 +1,4 @@
-"""Some rows of X at a time, in float64: no whole copy of a part of X is ever made."""
+"""Rows of X: in a random order, or some at a time in float64, without a copy of a whole part."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from sketchridge.products import longest_sum
 Array = NDArray[np.float64]
 
 BLOCK_BYTES = 32 << 20
+# Neighbours that stay together in a random order, where the rows are so many runs at least. Of dual
+# ascent's epochs there are up to a third more with 64, and with 8 they take up to a fifth longer.
+RUN, LEAST_RUNS = 16, 256
+
+
+def shuffled_rows(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The numbers of n rows in random order, but for short runs of neighbours.
+
+    Neighbours are next to each other in memory: a run of them is read as fast as all rows in turn.
+    """
+    run = max(1, min(RUN, n // LEAST_RUNS))
+    order = (rng.permutation(-(-n // run))[:, None] * run + np.arange(run)).ravel()
+    return order[order < n] if n % run else order
 
 
 def row_blocks(

@@ -25,6 +25,7 @@ from sketchridge.preconditioner.sketched import (
 )
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.products import LARGE_MATRIX, NarrowSums, add_gram, gathered_sums, mirrored
+from sketchridge.rows import shuffled_rows
 from sketchridge.validation import check_norms, check_number, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
@@ -74,12 +75,18 @@ class RowEmbedding:
             return scipy.sparse.eye_array(self.n, format="csc")
         rng = np.random.default_rng(self.seed)
         blocks = np.array_split(np.arange(self.rows), self._throws)
-        places = np.stack([block[rng.permutation(self.n) % len(block)] for block in blocks], axis=1)
+        places = np.stack([self._places(block, rng) for block in blocks], axis=1)
         signs = rng.choice([-1.0, 1.0], size=places.shape) / np.sqrt(len(blocks))
         starts = np.arange(0, places.size + 1, len(blocks))
         return scipy.sparse.csc_array(
             (signs.ravel(), places.ravel(), starts), shape=(self.rows, self.n)
         )
+
+    def _places(self, block: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """The bucket of every row, (n,): one after the other as the rows come, in shuffled runs."""
+        places = np.empty(self.n, dtype=np.int64)
+        places[shuffled_rows(self.n, rng)] = block[np.arange(self.n) % len(block)]
+        return places
 
     def weighted(self, problem: RidgeProblem) -> Any:
         """S diag(ω)^½, CSC."""
