@@ -451,3 +451,13 @@ def test_forecasts_are_of_the_rows_that_are_taken(n, d):
             expected = found.setdefault(recipe.rows, iterations + planner.BESIDES)
             assert candidate.passes == expected
     assert found
+
+
+def test_tall_data_is_embedded_into_many_times_its_columns():
+    """There a pass costs more than the Gram matrix of the embedded rows."""
+    problem = make_problem(np.ones((200_000, 50)), np.ones(200_000), 1e-2)[0]
+    costs = Costs.of(problem, Machine(2e10, 5e10, 1e11, 3e10, 2e9))
+    found = [each for each in planner._sure_candidates(problem, costs, 1e-6) if _rows_of(each)]
+    best = min(found, key=lambda candidate: candidate.seconds)
+    few = min((each for each in found if _rows_of(each) <= 6 * 50), key=lambda each: each.seconds)
+    assert _rows_of(best) > 12 * 50 and best.passes < 0.7 * few.passes

@@ -66,8 +66,9 @@ RELIABLE = 5
 RANKS = (100, 200, 400, 800)
 # Rows of a sketch, at least: so many times its rank, and so many. More than half are all.
 ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
-# Rows of a sample or an embedding, in units of d; and no more of them than this share of all.
-SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0)
+# Rows of a sample or an embedding, in units of d; and no more of them than this share of all. The
+# many are for tall data, where a pass costs more than their Gram matrix.
+SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0, 12.0, 25.0, 50.0, 100.0)
 LARGEST_SAMPLE = 0.6
 # Where λ leaves few degrees of freedom fewer rows do. A sample of so many counts them, where that
 # costs at most this share of a sure method and d is not small. They decide the rows where they are
