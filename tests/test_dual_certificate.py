@@ -130,7 +130,7 @@ def test_rounding_keeps_within_the_drift(form, fit_intercept, solver, monkeypatc
 
 
 def test_shuffled_rows_all_come_once():
-    for n in (1, 15, 16, 17, 1000):
+    for n in (1, 15, 16, 17, 1000, 4096, 4101):
         order = Shuffler(n).draw(np.random.default_rng(0), n)
         np.testing.assert_array_equal(np.sort(order), np.arange(n))
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, solve
 from sketchridge.certificate import certified_gap
-from sketchridge.preconditioner import base, embedding
+from sketchridge.preconditioner import base, embedding, narrow
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
 from sketchridge.preconditioner.factor import SketchedRows, factorise
@@ -183,11 +183,11 @@ def test_the_start_is_hardly_ever_worse_than_zero(noise, rows):
     X = with_spectrum(rng, 800, 40, np.ones(40))
     Y = 5 * X @ rng.standard_normal((40, 30)) + noise * rng.standard_normal((800, 30))
     problem = make(X, Y, 1e-6)
-    draws = [np.random.default_rng(seed) for seed in range(10)]
+    draws = [np.random.default_rng(seed) for seed in range(30)]
     start = np.stack([Embedding(rows=rows).build(problem, draw).start for draw in draws])
     objectives = [problem.evaluate(point).objective for point in start]
     gained = 1 - np.array(objectives) / problem.null_objective
-    assert np.mean(gained < 0) <= 0.06 and np.quantile(gained, 0.02) >= -0.2
+    assert np.mean(gained < 0) <= 0.1 and np.quantile(gained, 0.02) >= -0.3
     if noise in (10.0, 1000.0):  # in between it depends on the target
         assert np.all(start.any(axis=1) == (noise == 10.0))
 
@@ -278,7 +278,9 @@ def test_an_embedding_is_S_times_the_rows(kind, shape, intercept, count, sketch)
 
 
 @pytest.mark.parametrize("sketch", THROWS)
-@pytest.mark.parametrize(("count", "n"), [(1, 30), (3, 30), (7, 30), (8, 31), (40, 500)])
+@pytest.mark.parametrize(
+    ("count", "n"), [(1, 30), (3, 30), (7, 30), (8, 31), (40, 500), (48, 4101)]
+)
 def test_an_embedding_throws_every_row_into_even_buckets(sketch, count, n):
     embedding = RowEmbedding.draw(sketch, count, n, np.random.default_rng(0))
     S = embedding.matrix().toarray()
@@ -290,6 +292,15 @@ def test_an_embedding_throws_every_row_into_even_buckets(sketch, count, n):
     assert sizes.max() <= embedding.fullest and sizes.min() >= 1
     assert np.linalg.norm(S, 2) ** 2 <= embedding.excess * (1 + 1e-12)
     assert np.array_equal(embedding.matrix().toarray(), S)  # made again from its seed
+
+
+@pytest.mark.parametrize("count", [512, 4096])
+def test_rows_at_regular_distances_share_their_buckets_with_as_few_as_others(count):
+    """Where every sixteenth row is all that counts, the embedding is as good as of any rows."""
+    S = RowEmbedding("countsketch", count, 8192, 0).matrix().toarray()
+    for first in range(16):
+        used = np.count_nonzero(S[:, first::16].any(axis=1))
+        assert used >= 0.6 * min(count, 512)  # the rows are 512; at random 0.63 of 512
 
 
 @pytest.mark.parametrize("spec", [RowSampling(40, "leverage"), Embedding(40)], ids=str)
@@ -838,12 +849,17 @@ def test_rows_of_zeros_to_learn_from_are_flattened_by_nothing():
     assert solution.converged
 
 
-def test_the_memory_for_another_lambda_counts_what_is_widened():
+def breaks_down(rows, mu):
+    raise np.linalg.LinAlgError("as float32 may")
+
+
+def test_the_memory_for_another_lambda_counts_what_is_widened(monkeypatch):
     rng = np.random.default_rng(0)
     X = np.zeros((1500, 1000))
     X[:, :40] = rng.standard_normal((1500, 40))
     built = build(Embedding(rows=900, storage="float32"), make(X, np.ones(1500), 1e-3))
-    built.at(1e-20)
+    monkeypatch.setattr(narrow, "factorise_narrow", breaks_down)
+    assert built.at(1e-20).factor.exact  # in float64
     tracemalloc.start()
     built.at(1e-20)
     peak = tracemalloc.get_traced_memory()[1]

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from sketchridge import products, threads
+from sketchridge import kernels, products, threads
 from sketchridge.products import (
     DenseProducts,
     SampledProducts,
@@ -160,6 +160,28 @@ def test_square_matrices_are_numpys(kind, form, shape, centring, many_blocks, tm
 def test_squared_norms_are_numpys(kind, form, shape, work, tmp_path):
     fast, X = made(kind, form, shape, tmp_path)
     assert_same(fast.squared_norms(), (X**2).sum(axis=1))
+    if kind is DenseProducts and fast.X.flags.c_contiguous:
+        assert_same(fast.compiled_squared_norms(), (X**2).sum(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [kernels.LONG_ROW - 1, kernels.LONG_ROW + 1])
+def test_short_and_long_rows_are_read_to_the_same_end(d, dtype):
+    rng = np.random.default_rng(0)
+    X, v, r = rng.standard_normal((23, d)).astype(dtype), rng.standard_normal(d), np.ones(23)
+    wide, weights, some = X.astype(float), rng.uniform(size=23), slice(3, 22)
+    residual, product, image, squares = np.zeros(23), np.zeros(d), np.zeros(23), np.zeros(d)
+    kernels.dense_normal_vector(X, v, r, weights, 3, 22, residual, product)
+    kernels.dense_multiply_vector(X, v, 3, 22, image)
+    kernels.dense_column_squares(X, weights, v, 3, 22, squares)
+    assert_same(image[some], wide[some] @ v, 100.0)
+    assert_same(residual[some], wide[some] @ v - 1.0, 100.0)
+    assert_same(product, wide[some].T @ (weights[some] * residual[some]), 100.0)
+    assert_same(squares, weights[some] @ (wide[some] - v) ** 2, 100.0)
+    product[:] = 0.0
+    kernels.dense_adjoint_vector(X, weights, 3, 22, product)
+    assert_same(product, wide[some].T @ weights[some], 100.0)
+    assert not residual[:3].any() and not residual[22] and not image[22]
 
 
 @pytest.mark.parametrize(("kind", "form"), [(DenseProducts, "C"), (SparseProducts, "int32")])

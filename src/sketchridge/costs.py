@@ -34,7 +34,7 @@ ROWS_MIX = 0.85
 # Few rows whose P has a shift do as much as this share of them in leading directions, and the shift
 # that suits them leaves them so many degrees of freedom (docs/decisions/21).
 DIRECTIONS_A_ROW, HELD_BY_ROWS = 0.2, 1.25
-# Of the gap at 0, what their own minimum leaves.
+# Of the gap at 0, what the minimum of embedded rows leaves.
 STARTS_AT = 0.1
 # A sparse product with k vectors reads the matrix once and does its arithmetic k times.
 SPARSE_COLUMN = 0.3
@@ -52,8 +52,8 @@ NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
 # A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
 # takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
-# Rows in float32 are read so many times besides, to flatten them and for the certificate; and what
-# that takes whatever their number.
+# Rows in float32 are read so many times besides, to flatten them where that pays and for the
+# certificate; and what that takes whatever their number.
 NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5

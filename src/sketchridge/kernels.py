@@ -1660,12 +1660,6 @@ def _add_four(
         )
 
 
-@njit(nogil=True, cache=True, fastmath=REORDERED)
-def _add_one(rows: Array, i: int, factor: float, product: Array) -> None:
-    for j in range(product.size):
-        product[j] += factor * rows[i, j]
-
-
 @njit(nogil=True, cache=True)
 def dense_normal_vector(
     rows: Array,
@@ -1694,12 +1688,12 @@ def dense_normal_vector(
         i += 4
     for last in range(i, stop):
         residual[last] = _dense_dot(rows[last], v) - shifts[last]
-        _add_one(rows, last, weights[last] * residual[last], product)
+        _dense_row_add(rows, last, weights[last] * residual[last], product)
 
 
 @njit(nogil=True, cache=True)
 def dense_multiply_vector(rows: Array, v: Array, start: int, stop: int, product: Array) -> None:
-    """product_i = x_iᵀv for a range of dense rows, four at a time; in float64."""
+    """product_i = x_iᵀv for a range of dense rows; in float64."""
     i = start
     while i + 4 <= stop:
         a0, a1, a2, a3 = _four_products(rows, i, v)
@@ -1717,7 +1711,7 @@ def dense_adjoint_vector(rows: Array, r: Array, start: int, stop: int, product: 
         _add_four(rows, i, r[i], r[i + 1], r[i + 2], r[i + 3], product)
         i += 4
     for last in range(i, stop):
-        _add_one(rows, last, r[last], product)
+        _dense_row_add(rows, last, r[last], product)
 
 
 @njit(nogil=True, cache=True)

@@ -41,6 +41,7 @@ from sketchridge.preconditioner import (
 )
 from sketchridge.preconditioner.embedding import Storage, even_buckets
 from sketchridge.preconditioner.narrow import SHIFT
+from sketchridge.preconditioner.sketched import FITTED
 from sketchridge.problem import ROWS_LOOKED_AT, RidgeProblem
 from sketchridge.solution import Forecast
 from sketchridge.solvers import (
@@ -390,12 +391,12 @@ def _few_rows_candidates(
         return
     most = LARGEST_SAMPLE * min(problem.n, problem.d)
     for rows in _even_rows([share * dimension for share in FEW_ROWS], most, problem.n):
-        iterations = embedded_iterations(rows, problem.n, dimension, tol)
+        iterations = embedded_iterations(rows, problem.n, dimension, tol, STARTS_AT)
         yield from _embedded(problem, costs, tol, rows, iterations)
 
 
 def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
-    """Numbers of embedded rows, at most so many, that leave all buckets of n rows as full."""
+    """Numbers of embedded rows, near those that are not too many, with buckets as full."""
     even = (even_buckets(int(count), n) for count in counts if 1 <= count <= most)
     return list(dict.fromkeys(even))
 
@@ -454,7 +455,8 @@ def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterato
     counts, most = [share * problem.d for share in SAMPLED], LARGEST_SAMPLE * problem.n
     if not costs.sparse:
         for rows in _even_rows(counts, most, problem.n):
-            iterations = embedded_iterations(rows, problem.n, problem.d, tol, STARTS_AT)
+            start = STARTS_AT if problem.d <= FITTED * rows else 1.0
+            iterations = embedded_iterations(rows, problem.n, problem.d, tol, start)
             yield from _embedded(problem, costs, tol, rows, iterations, sure=True)
         return
     for rows in (int(count) for count in counts if count <= most):

@@ -15,7 +15,7 @@ PAIRS = [
     *((solver, sketch) for solver in STOCHASTIC for sketch in ("lanczos", "nystrom")),
     ("sdca", "none"),
 ]
-# Dual ascent and embeddings as the planner takes them; the others are at their default parameters.
+# Dual ascent and narrow embeddings as the planner takes them; the others at their defaults.
 SHUFFLED = SDCA(sampling="shuffled")
 RECIPES = {NARROW: Embedding(kind="countsketch", storage="float32")}
 

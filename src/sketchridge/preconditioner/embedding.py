@@ -83,9 +83,13 @@ class RowEmbedding:
         )
 
     def _places(self, block: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The bucket of every row, (n,): one after the other as the rows come, in shuffled runs."""
-        places = np.empty(self.n, dtype=np.int64)
-        places[shuffled_rows(self.n, rng)] = block[np.arange(self.n) % len(block)]
+        """The bucket of every row, (n,): one after the other as the rows come, in shuffled runs.
+
+        Each turn begins one further on: else, where the buckets and a run have a divisor in common,
+        every so many rows would have but a few buckets to themselves.
+        """
+        places, turns = np.empty(self.n, dtype=np.int64), np.arange(self.n) // len(block)
+        places[shuffled_rows(self.n, rng)] = block[(np.arange(self.n) + turns) % len(block)]
         return places
 
     def weighted(self, problem: RidgeProblem) -> Any:
@@ -106,12 +110,12 @@ class RowEmbedding:
         shift: Array = S @ np.ones(self.n)
         norms = np.empty(self.n)
         product = _product(S, problem.X, norms)
-        if isinstance(problem.X, np.ndarray) and _is_gathered(problem.X):
+        if _is_gathered(problem.X):
             self._learn_norms(problem, norms)
         return SketchedRows.of(product, problem.mean, shift), S @ problem.Y
 
     def _learn_norms(self, problem: RidgeProblem, norms: Array) -> None:
-        """Tell the problem its rows' norms, if it has not asked: these were the first to read."""
+        """Check the rows by their norms, and tell these to the problem if it has not asked."""
         check_norms(norms)
         if not problem.knows_norms and problem.can_wait:
             problem.learn_norms(norms)
@@ -187,9 +191,10 @@ def _block(d: int) -> int:
     return max(1024, d // 2)
 
 
-def _is_gathered(X: NDArray[Any]) -> bool:
-    """Whether the compiled loop that adds up rows where they lie is worth loading."""
-    return bool(X.flags.c_contiguous and X.size >= LARGE_MATRIX)
+def _is_gathered(X: Any) -> bool:
+    """Whether X is for the compiled loop that adds up dense rows where they lie."""
+    dense = isinstance(X, np.ndarray)
+    return bool(dense and X.flags.c_contiguous and X.size >= LARGE_MATRIX)
 
 
 def _product(S: Any, X: Any, norms: Array) -> Any:
@@ -212,7 +217,7 @@ Embedded = tuple[SketchedRows | SummedRows | NarrowRows, Array, Targets]
 
 def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
     """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
-    gathered = isinstance(problem.X, np.ndarray) and _is_gathered(problem.X)
+    gathered = _is_gathered(problem.X)
     if gathered and storage == "float32":
         return source.embed_narrow(problem)
     if gathered and source.rows >= problem.d:

@@ -182,7 +182,7 @@ class Flattening:
         A = rows.matrix
         total = np.zeros((min(A.shape), min(A.shape)), np.float32)
         if not self.shares.size:
-            add_gram(A.T if rows.few else A, total)
+            add_gram(A, total)  # few rows are always flattened
         elif rows.few:
             self._add_outer(A, total)
         else:
@@ -356,7 +356,7 @@ class NarrowFactor(OfRoundedRows):
         """
         flat = self.flattening.apply(G[self.rows.columns])
         solved = self._by_rows(flat) if self.rows.few else self._inside(flat)
-        whole = G / self.raised
+        whole = G / self.mu
         whole[self.rows.columns] = self.flattening.apply(solved)
         return whole
 
