@@ -981,3 +981,21 @@ def test_a_lambda_that_float32_cannot_certify_is_factorised_in_float64():
     X, y = rng.standard_normal((60, 8)), rng.standard_normal(60)
     solution = solve(X, y, 1e-16, "cg", Embedding(rows=30, storage="float32"), random_state=0)
     assert solution.converged and "embedded again, in float64" in str(solution.plan)
+
+
+@pytest.mark.parametrize("rows", [30, 8])
+def test_what_certifies_a_narrow_factor_is_no_later_and_below(rows):
+    """μ is raised as far as the constant allows, and not beyond what was factorised."""
+    problem = narrow_problem(0, lam=1e-8)
+    built = build(Embedding(rows=rows, kind="countsketch", storage="float32"), problem)
+    curvature = built.curvature()
+    excess = built.factor.inflation * built.source.excess
+    assert built.factor.mu == problem.lam < curvature.factor.mu <= excess * problem.lam
+    assert curvature.factor.mu <= built.factor.raised
+    assert curvature.constant == pytest.approx(excess, rel=1e-3)
+    A, (_, C) = built.factor.rows.widened(), dense_parts(problem)
+    P = A.T @ A + curvature.factor.mu * np.eye(problem.d)
+    room = curvature.constant * (C + problem.lam * np.eye(problem.d)) - P
+    assert np.linalg.eigvalsh(room)[0] >= -1e-12
+    G = np.random.default_rng(0).standard_normal((problem.d, 4))
+    assert np.all(curvature.energy(G) <= built.factor.energy(G) * (1 + 1e-9))

@@ -10,7 +10,7 @@ bounded from its residual G − PV, by products with A in float64.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -412,6 +412,17 @@ def _widened(rows: NarrowRows, mu: float) -> WidenedFactor | WidenedDualFactor:
     if len(rows.matrix) < rows.width:
         return WidenedDualFactor(ShiftedCholesky.of(wide.outer(), mu, rows.size), wide)
     return WidenedFactor(ShiftedCholesky.of(wide.gram(), mu, rows.size), rows)
+
+
+def certifying(factor: Factor, most: float) -> Factor:
+    """The factor of a P whose μ is nearer to what was factorised, where it may be so large.
+
+    A certificate is late by what bounds AᵀA, and μ may be as many λ for nothing: P⁻¹ is smaller,
+    and less of it is left to refine.
+    """
+    if not isinstance(factor, NarrowFactor):
+        return factor
+    return replace(factor, mu=min(factor.raised, max(factor.mu, most)))
 
 
 def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:

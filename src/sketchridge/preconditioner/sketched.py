@@ -20,7 +20,7 @@ from sketchridge.preconditioner.factor import (
     factorise,
     usable_shift,
 )
-from sketchridge.preconditioner.narrow import NarrowRows, factorise_narrow
+from sketchridge.preconditioner.narrow import NarrowRows, certifying, factorise_narrow
 from sketchridge.problem import EPSILON, Fingerprint, RidgeProblem
 
 # What the noise is reckoned to cost a start must be at most this share of what it gains.
@@ -156,11 +156,12 @@ class SketchedPreconditioner:
         return self.factor.solve(G)
 
     def curvature(self) -> Curvature:
-        """P itself, with the constant that bounds it by H."""
-        penalty = 4 * self.rank * EPSILON * self.rank * self.factor.mu
-        error = self.rounding + self.factor.error + penalty
+        """P itself or one near it, with the constant that bounds it by H."""
         excess = self.factor.inflation * self.source.excess
-        return FactorCurvature(self.factor, self.lam, excess, error)
+        factor = certifying(self.factor, excess * self.lam)
+        penalty = 4 * self.rank * EPSILON * self.rank * factor.mu
+        error = self.rounding + factor.error + penalty
+        return FactorCurvature(factor, self.lam, excess, error)
 
     def describes(self, problem: RidgeProblem) -> bool:
         """Whether the rows of the sketch come from the problem's data."""
