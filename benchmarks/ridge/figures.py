@@ -57,6 +57,8 @@ def _panel(axis: Any, runs: Sequence[Run], problem: Problem, looks: dict[str, Lo
 
     A solver looks the same in every panel.
     """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     here = [run for run in runs if run.problem == problem]
     times = times_to(here, FINEST)
     peers = {run.solver for run in here if not is_ours(run.solver)}
@@ -70,6 +72,10 @@ def _panel(axis: Any, runs: Sequence[Run], problem: Problem, looks: dict[str, Lo
             axis.loglog(across, floored, ms=4, label=solver, **look)
     axis.axhline(FINEST, color="0.7", lw=0.8)
     axis.set(title=name(problem), xlabel="seconds", ylabel="(F(w) − F*) / F(0)")
+    # A panel may be less than a decade wide: seconds in plain numbers, so many that they fit.
+    axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.spines[["top", "right"]].set_visible(False)
 
 
