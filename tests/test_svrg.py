@@ -127,7 +127,10 @@ def test_an_epoch_is_the_papers_however_strong_the_first_direction(
     epoch = Epoch(X, 1e-9, spec, 90, regularization, snapshot)
     values = epoch.preconditioner.spectrum.values
     assert values[0] / values[-1] > 0.5 * condition
-    assert epoch.error() < 1e-9
+    # The literal P^{-1/2} applied twice is P⁻¹ up to the roundoff of U times the condition; a lazy
+    # sum over sparse rows cancels as well. They differ by 1 to 5 of it, and up to 50.
+    roundoff = np.finfo(float).eps * condition
+    assert epoch.error() < (10 * roundoff if kind == "dense" else min(100 * roundoff, 1e-9))
 
 
 # λ large and small ------------------------------------------------------------------------------
