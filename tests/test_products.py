@@ -281,7 +281,7 @@ def test_rows_are_added_up_where_they_lie(dtype):
     X = rng.standard_normal((300, 37)).astype(dtype)
     S = sparse.random_array((50, 300), density=0.02, rng=rng, format="csr")  # with empty rows
     norms = np.zeros(300)
-    sums = gathered_sums(S, X, np.empty((50, 37)), norms)
+    sums = gathered_sums(S, DenseProducts(X), np.empty((50, 37)), norms)
     assert sums == pytest.approx(S.toarray() @ X.astype(float), abs=1e-12)
     read = (S.toarray() != 0).any(axis=0)
     assert norms == pytest.approx(read * np.sum(X.astype(float) ** 2, axis=1), rel=1e-12)

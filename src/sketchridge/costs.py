@@ -46,6 +46,8 @@ DUAL_EPOCH = 2.0
 SHARED, WEIGHING, MORE_EPOCHS = 1.15, 2e-8, 1.2
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
+# A pass over codes takes this share of one over float64: it is bound by arithmetic.
+CODED = 0.42
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
 # passes, an embedding 2 to 5, and one that is rounded on the way about 2.
 NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
@@ -73,6 +75,7 @@ class Costs:
     bytes: int
     sparse: bool
     targets: int
+    coded: bool = False  # whether products with one vector read a byte in place of each number
 
     @classmethod
     def of(cls, problem: RidgeProblem, machine: Machine) -> Costs:
@@ -81,14 +84,21 @@ class Costs:
         dense = isinstance(X, np.ndarray)
         stored = X.size if dense else X.nnz
         size = X.nbytes if dense else X.data.nbytes + X.indices.nbytes
-        return cls(machine, problem.n, problem.d, stored, size, not dense, problem.targets)
+        coded = problem.code_bytes > 0
+        return cls(machine, problem.n, problem.d, stored, size, not dense, problem.targets, coded)
 
     def normal(self, columns: int) -> float:
         """C times so many vectors: one read of X, two products."""
         if self.sparse:
             return 2 * self.stored * (1 + SPARSE_COLUMN * (columns - 1)) / self.machine.sparse_rate
-        arithmetic = 4.0 * self.stored * columns / self.machine.flops
-        return max(self.bytes / self.machine.bandwidth, arithmetic if columns > 1 else 0.0)
+        read = self.bytes / self.machine.bandwidth
+        if columns == 1:
+            return self._coded * read
+        return max(read, 4.0 * self.stored * columns / self.machine.flops)
+
+    @property
+    def _coded(self) -> float:
+        return CODED if self.coded else 1.0
 
     @cached_property
     def a_pass(self) -> float:
@@ -120,7 +130,8 @@ class Costs:
     def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""
         passes = NARROW_EMBEDDING if narrow else EMBEDDING_PASSES
-        return passes * self.bytes / self.machine.bandwidth + self.sampled_rows(rows, narrow)
+        read = self._coded * self.bytes / self.machine.bandwidth
+        return passes * read + self.sampled_rows(rows, narrow)
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""

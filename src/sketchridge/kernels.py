@@ -107,6 +107,18 @@ def on_rows(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[.
     return function
 
 
+def wide(value: Any) -> float:
+    """A number of the data in float64. A byte goes by way of int32: its own way is half as fast."""
+    return np.float64(value)
+
+
+@overload(wide, strict=False, inline="always")
+def _wide(value: Any) -> Any:
+    if isinstance(value, types.Integer):
+        return lambda value: np.float64(np.int32(value))
+    return lambda value: np.float64(value)
+
+
 # ----------------------------------------------------------------------------------------
 # Prefetching: a random sparse row is a cache miss, unless it is asked for ahead of time
 # ----------------------------------------------------------------------------------------
@@ -246,7 +258,7 @@ prefetch_rows = on_rows(_prefetch_dense, _prefetch_csr)
 def _dense_dot(x: Array, v: Array) -> float:
     total = 0.0
     for j in range(x.size):
-        total += x[j] * v[j]
+        total += wide(x[j]) * v[j]
     return total
 
 
@@ -398,7 +410,7 @@ def _dense_row_dot(rows: Array, i: int, v: Array) -> float:
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def _dense_row_add(rows: Array, i: int, factor: float, v: Array) -> None:
     for j in range(v.size):
-        v[j] += factor * rows[i, j]
+        v[j] += factor * wide(rows[i, j])
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -1591,6 +1603,35 @@ def dense_scale_columns(
         norms[i] = total
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def encode_rows(
+    X: Array,
+    step: float,
+    low: float,
+    high: float,
+    slip: float,
+    start: int,
+    stop: int,
+    codes: Array,
+    norms: Array,
+) -> bool:
+    """codes_ij = x_ij / step, for a range of rows, and norms_i = ‖x_i‖².
+
+    False if a code is not a whole number between low and high: x may be off by a slip, a share.
+    """
+    inverse, good = 1.0 / step, True
+    for i in range(start, stop):
+        total = 0.0
+        for j in range(X.shape[1]):
+            x = np.float64(X[i, j])
+            code = np.rint(x * inverse)
+            good &= (abs(x - step * code) <= slip * abs(x)) & (low <= code) & (code <= high)
+            codes[i, j] = np.int32(code)
+            total += x * x
+        norms[i] = total
+    return good
+
+
 @njit(nogil=True, cache=True)
 def csr_normal_vector(
     rows: CSR,
@@ -1642,10 +1683,10 @@ def _four_products(rows: Array, i: int, v: Array) -> tuple[float, float, float, 
         )
     a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
     for j in range(v.size):
-        a0 += rows[i, j] * v[j]
-        a1 += rows[i + 1, j] * v[j]
-        a2 += rows[i + 2, j] * v[j]
-        a3 += rows[i + 3, j] * v[j]
+        a0 += wide(rows[i, j]) * v[j]
+        a1 += wide(rows[i + 1, j]) * v[j]
+        a2 += wide(rows[i + 2, j]) * v[j]
+        a3 += wide(rows[i + 3, j]) * v[j]
     return a0, a1, a2, a3
 
 
@@ -1655,9 +1696,8 @@ def _add_four(
 ) -> None:
     """Add multiples of four dense rows from i on to product (d,)."""
     for j in range(product.size):
-        product[j] += (
-            s0 * rows[i, j] + s1 * rows[i + 1, j] + s2 * rows[i + 2, j] + s3 * rows[i + 3, j]
-        )
+        first = s0 * wide(rows[i, j]) + s1 * wide(rows[i + 1, j])
+        product[j] += first + s2 * wide(rows[i + 2, j]) + s3 * wide(rows[i + 3, j])
 
 
 @njit(nogil=True, cache=True)
@@ -1782,8 +1822,8 @@ def _gather(sums: CSR, i: int, rows: Array, into: Array, norms: Array) -> None:
         k3, s3 = sums.indices[q + 3], sums.data[q + 3]
         n0, n1, n2, n3 = 0.0, 0.0, 0.0, 0.0
         for j in range(d):
-            x0, x1 = np.float64(rows[k0, j]), np.float64(rows[k1, j])
-            x2, x3 = np.float64(rows[k2, j]), np.float64(rows[k3, j])
+            x0, x1 = wide(rows[k0, j]), wide(rows[k1, j])
+            x2, x3 = wide(rows[k2, j]), wide(rows[k3, j])
             into[j] += s0 * x0 + s1 * x1 + s2 * x2 + s3 * x3
             n0 += x0 * x0
             n1 += x1 * x1
@@ -1795,7 +1835,7 @@ def _gather(sums: CSR, i: int, rows: Array, into: Array, norms: Array) -> None:
         k, s = sums.indices[single], sums.data[single]
         total = 0.0
         for j in range(d):
-            x = np.float64(rows[k, j])
+            x = wide(rows[k, j])
             into[j] += s * x
             total += x * x
         norms[k] = total

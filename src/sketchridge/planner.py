@@ -79,6 +79,8 @@ FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
+# A copy in bytes, where the data allows it, is made if it is at most this share of the memory.
+SHARE_OF_CODES = 0.5
 # Passes besides the iterations: the norms, the sketch, the start and the end, less what is counted.
 BESIDES = 2.0
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
@@ -87,6 +89,8 @@ NARROWEST_LAM, NARROWEST_TOL = 1e-11, 1e-9
 NARROWEST_FACTOR = 0.3 * SHIFT
 # Columns whose mean squares differ by more than this are scaled before the sketch.
 UNEVEN_COLUMNS = 1e4
+# The exponent of the columns' scaling, of sparse data (docs/decisions/09).
+TEXT_SCALING = 0.8
 # A prediction from the spectrum must be so much better than a sure one to be preferred.
 UNSURE = 1.5
 # What the spectrum alone cannot tell is found out by trying: a sketch and so many passes, where
@@ -268,7 +272,7 @@ def memory_needed(problem: RidgeProblem, choice: Choice) -> int:
         numbers += choice.solver.memory_by_columns(problem, rank)
     else:
         numbers += choice.solver.memory(problem, rank)
-    return 8 * (vectors + numbers)
+    return 8 * (vectors + numbers) + problem.code_bytes
 
 
 # ----------------------------------------------------------------------------------------
@@ -292,10 +296,13 @@ def plan(
     nothing. A start that is not zero (`warm`) is worth something to most methods, but nothing to
     dual ones. The effective dimension is counted where that may pay, unless it is known.
     """
-    costs = Costs.of(problem, machine or this_machine())
     limit = np.inf if max_memory is None else max_memory
+    problem.encode(SHARE_OF_CODES * limit)
+    if problem.knows_norms:
+        read_rows(problem)
+    costs = Costs.of(problem, machine or this_machine())
     sure = _fitting(_sure_candidates(problem, costs, tol), limit)
-    trial = TRIAL_PASSES * costs.a_pass
+    trial = TRIAL_PASSES * costs.cg_iteration(0)
     if costs.sparse:
         cheap = bool(sure) and trial > TRIAL_SHARE * sure[0].seconds
         if cheap:
@@ -403,10 +410,10 @@ def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
 
 def _scaling(problem: RidgeProblem) -> float:
     """The exponent of the columns' scaling, of dense data: 1 for columns that differ."""
-    some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)].astype(np.float64)
+    some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)]
     if problem.fit_intercept:
-        some = some - some.mean(axis=0)
-    squares = np.einsum("ij,ij->j", some, some)
+        some = some - some.mean(axis=0, dtype=np.float64)
+    squares = np.einsum("ij,ij->j", some, some, dtype=np.float64)
     positive = squares[squares > 0]
     uneven = positive.size > 0 and positive.max() > UNEVEN_COLUMNS * float(np.median(positive))
     return 1.0 if uneven else 0.0
@@ -509,7 +516,8 @@ def _storages(
     """CG with the data as given, and with a copy in float32 where that would pay."""
     yield CG(), False
     safe = problem.lam >= NARROWEST_LAM * problem.guessed_trace and tol >= NARROWEST_TOL
-    if not safe or not problem.narrows or not problem.products.own_threads(problem.targets):
+    faster = problem.narrows and problem.products.own_threads(problem.targets)
+    if not safe or not faster or costs.coded:
         return
     if costs.narrow_copy() < 0.5 * iterations * costs.a_pass:
         yield CG(storage="float32"), True
@@ -532,7 +540,7 @@ def _easy(
     method = _candidate(problem, solver, NoPreconditioner(), epochs + 2, epochs * epoch)
     if method.memory > limit or (sure and sure[0].seconds < method.seconds):
         return None
-    others = _candidate(problem, CG(), Diagonal(), np.nan, np.nan), *sure
+    others = _candidate(problem, CG(), Diagonal(TEXT_SCALING), np.nan, np.nan), *sure
     return Choice(
         method.solver,
         method.preconditioner,
@@ -563,9 +571,10 @@ def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limi
     A sketch of sparse data costs as much as a hundred passes, and where the columns are scaled it
     hardly ever saves them: the spectrum of text is flat. So the passes are not foreseen.
     """
-    method = _candidate(problem, CG(rare_columns="eliminated"), Diagonal(), np.nan, np.nan)
+    scaled = Diagonal(TEXT_SCALING)
+    method = _candidate(problem, CG(rare_columns="eliminated"), scaled, np.nan, np.nan)
     if method.memory > limit:
-        method = _candidate(problem, CG(), Diagonal(), np.nan, np.nan)
+        method = _candidate(problem, CG(), scaled, np.nan, np.nan)
     if method.memory > limit:
         return _decided(problem, sure, limit)
     return Choice(

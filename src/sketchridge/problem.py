@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.codes import CodedProducts, encode, guessed_step
 from sketchridge.products import (
     LARGE_MATRIX,
     DenseProducts,
@@ -304,8 +305,9 @@ class RidgeProblem:
     def _trace_of_some(self) -> float:
         """Of a few rows that count; NaN where none of them does."""
         some = slice(None, None, max(1, self.n // ROWS_LOOKED_AT))
-        norms, weights = np.linalg.norm(self.X[some].astype(np.float64), axis=1), self.weights[some]
-        return float(weights @ norms**2 / weights.sum()) if weights.any() else np.nan
+        rows, weights = self.X[some], self.weights[some]
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        return float(weights @ squares / weights.sum()) if weights.any() else np.nan
 
     @cached_property
     def lam(self) -> float:
@@ -334,6 +336,43 @@ class RidgeProblem:
     def targets(self) -> int:
         """The number t of targets."""
         return int(self.Y.shape[1])
+
+    @property
+    def dense_products(self) -> DenseProducts:
+        """The products of dense data, by its codes where it has any."""
+        coded = isinstance(self.products, CodedProducts)
+        return self.products if coded else DenseProducts(self.X)  # type: ignore[return-value]
+
+    @property
+    def code_bytes(self) -> int:
+        """Of the copy in bytes; 0 where there is none."""
+        products = self.products
+        return products.codes.numbers.nbytes if isinstance(products, CodedProducts) else 0
+
+    def encode(self, limit: float) -> None:
+        """Let passes read a copy of X in bytes, of at most so many, where its values allow that.
+
+        Only for one target: with more, products are bound by arithmetic. One pass, that finds the
+        norms too.
+        """
+        plain = type(self.products) is DenseProducts and self.targets == 1
+        if not plain or self.X.size > limit or (found := guessed_step(self.X)) is None:
+            return
+        self.passes += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            codes, norms = encode(self.X, *found)
+        if not self.knows_norms:
+            self.learn_norms(norms)
+        if codes is None:
+            self.notes.append("X seemed to be whole multiples of one number, and is not")
+            return
+        self.products = CodedProducts(self.X, codes)
+        for name in ("rounding_factor", "trace_bounds"):
+            self.__dict__.pop(name, None)
+        self.notes.append(
+            f"X is whole multiples of {codes.step:.4g}: copied to bytes "
+            f"({self.code_bytes / 1e6:.1f} MB), for faster passes"
+        )
 
     @property
     def narrows(self) -> bool:

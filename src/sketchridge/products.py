@@ -91,6 +91,11 @@ class DenseProducts:
         columns = self.X.shape[1] / (64 if self.X.flags.c_contiguous else 16)
         return float(max(np.sqrt(max(self.X.shape)), columns))
 
+    @property
+    def stored(self) -> tuple[NDArray[Any], float]:
+        """What single vectors are multiplied with, and the factor that makes it X."""
+        return self.X, 1.0
+
     def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
         """Blocks of a range of rows in float64; a view where the data is float64 already."""
         n, d = self.X.shape
@@ -108,7 +113,7 @@ class DenseProducts:
         if self.count * self.X.shape[1] * columns < LARGE_MATRIX:
             return [work(0, self.count)]
         with single_threaded_blas():
-            ranges = _ranges(self.count, thread_count())
+            ranges = even_ranges(self.count, thread_count())
             return run_all([partial(work, start, stop) for start, stop in ranges])
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
@@ -130,7 +135,7 @@ class DenseProducts:
         from sketchridge import kernels
 
         norms = np.empty(self.X.shape[0])
-        ranges = _ranges(norms.size, SHARES * thread_count())
+        ranges = even_ranges(norms.size, SHARES * thread_count())
         squares = partial(kernels.dense_row_squares, self.X)
         run_shared([partial(squares, start, stop, norms) for start, stop in ranges])
         return norms
@@ -205,7 +210,7 @@ class DenseProducts:
         from sketchridge import kernels
 
         product, v = np.empty((self.count, 1)), np.ascontiguousarray(V[:, 0])
-        ranges = _ranges(self.count, thread_count())
+        ranges = even_ranges(self.count, thread_count())
         multiply = partial(kernels.dense_multiply_vector, self.X, v)
         run_all([partial(multiply, start, stop, product[:, 0]) for start, stop in ranges])
         return product
@@ -217,7 +222,7 @@ class DenseProducts:
         r = np.ascontiguousarray(R[:, 0])
         product = _summed(
             lambda start, stop, piece: kernels.dense_adjoint_vector(self.X, r, start, stop, piece),
-            _ranges(self.count, thread_count()),
+            even_ranges(self.count, thread_count()),
             (self.X.shape[1],),
             longest_sum(self.count),
         )
@@ -227,20 +232,21 @@ class DenseProducts:
         """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector and rows in C order."""
         from sketchridge import kernels
 
-        R, v = np.empty((weights.size, 1)), np.ascontiguousarray(V[:, 0])
+        rows, factor = self.stored
+        R, v = np.empty((weights.size, 1)), factor * V[:, 0]
         flat = np.ascontiguousarray(shifts[:, 0])
 
         def part(start: int, stop: int) -> Array:
             product = np.zeros(v.size)
-            kernels.dense_normal_vector(self.X, v, flat, weights, start, stop, R[:, 0], product)
+            kernels.dense_normal_vector(rows, v, flat, weights, start, stop, R[:, 0], product)
             return product
 
         # As many pieces for every thread: with seven of them one of two threads would be idle.
         threads = thread_count()
         pieces = threads * -(-weights.size // (threads * longest_sum(weights.size)))
-        ranges = _ranges(weights.size, pieces)
+        ranges = even_ranges(weights.size, pieces)
         product = _added(run_shared([partial(part, start, stop) for start, stop in ranges]))
-        return R, product[:, None]
+        return R, factor * product[:, None]
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -309,7 +315,7 @@ def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:
         total[i, j] += left.T @ (left if i == j else A[:, j])  # BLAS knows the symmetric one
 
     with single_threaded_blas():
-        parts = [slice(*ends) for ends in _ranges(A.shape[1], thread_count())]
+        parts = [slice(*ends) for ends in even_ranges(A.shape[1], thread_count())]
         pairs = [(i, j) for place, i in enumerate(parts) for j in parts[:place]]
         run_shared([partial(block, i, j) for i, j in [*pairs, *zip(parts, parts, strict=True)]])
 
@@ -334,7 +340,7 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
             rows = slice(first, min(first + step, stop))
             np.copyto(narrow[rows], X[rows], casting="same_kind")
 
-    run_all([partial(part, start, stop) for start, stop in _ranges(X.shape[0], thread_count())])
+    run_all([partial(part, start, stop) for start, stop in even_ranges(X.shape[0], thread_count())])
     return narrow
 
 
@@ -373,7 +379,7 @@ def _scaled_rows(X: NDArray[Any], factors: Array, dtype: Any) -> tuple[NDArray[A
         np.einsum("ij,ij->i", block, block, out=norms[start:stop])
 
     parts = max(thread_count(), X.nbytes // CACHED_BLOCK_BYTES)
-    run_shared([partial(part, start, stop) for start, stop in _ranges(X.shape[0], parts)])
+    run_shared([partial(part, start, stop) for start, stop in even_ranges(X.shape[0], parts)])
     return scaled, norms
 
 
@@ -416,13 +422,13 @@ def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -
         lambda start, stop, piece: kernels.dense_column_squares(
             X, weights, centre, start, stop, piece
         ),
-        _ranges(n, thread_count()),
+        even_ranges(n, thread_count()),
         (d,),
         longest_sum(n),
     )
 
 
-def gathered_sums(S: Any, X: NDArray[Any], product: Array, norms: Array) -> Array:
+def gathered_sums(S: Any, products: DenseProducts, product: Array, norms: Array) -> Array:
     """S X, written to product (s, d), for a sparse S (s, n) in CSR and dense rows in C order.
 
     Every row is read where it lies, and a row of the product is made while it is in the cache: this
@@ -431,9 +437,12 @@ def gathered_sums(S: Any, X: NDArray[Any], product: Array, norms: Array) -> Arra
     """
     from sketchridge import kernels
 
-    sums = kernels.CSR(S.data, S.indices, S.indptr)
-    ranges = _ranges(S.shape[0], SHARES * thread_count())
-    run_shared([partial(kernels.gathered_rows, sums, X, a, b, product, norms) for a, b in ranges])
+    rows, factor = products.stored
+    sums = kernels.CSR(factor * S.data, S.indices, S.indptr)
+    ranges = even_ranges(S.shape[0], SHARES * thread_count())
+    gather = partial(kernels.gathered_rows, sums, rows)
+    run_shared([partial(gather, start, stop, product, norms) for start, stop in ranges])
+    norms *= factor**2
     return product
 
 
@@ -452,7 +461,7 @@ class NarrowSums:
     def gathered(
         cls,
         S: Any,
-        X: NDArray[Any],
+        products: DenseProducts,
         centring: tuple[Array, Array | None],
         targets: Array,
         probe: Array,
@@ -463,22 +472,24 @@ class NarrowSums:
         """
         from sketchridge import kernels
 
-        (s, n), d = S.shape, X.shape[1]
+        rows, factor = products.stored
+        (s, n), d = S.shape, rows.shape[1]
         shift, mean = centring
         centre = np.zeros(0) if mean is None else mean
         product, norms, image = np.empty((s, d), np.float32), np.empty(n), np.empty((s, 1))
-        sums = kernels.CSR(S.data, S.indices, S.indptr)
+        sums = kernels.CSR(factor * S.data, S.indices, S.indptr)
 
         def part(start: int, stop: int) -> tuple[Array, NDArray[np.bool_], float]:
             slope, filled = np.zeros((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
             seen = (product, norms, image[:, 0], slope, filled)
             size = kernels.gathered_narrow_rows(
-                sums, X, shift, centre, targets, probe[:, 0], start, stop, *seen
+                sums, rows, shift, centre, targets, probe[:, 0], start, stop, *seen
             )
             return slope, filled, size
 
-        ranges = _ranges(s, SHARES * thread_count())
+        ranges = even_ranges(s, SHARES * thread_count())
         slopes, filled, sizes = zip(*run_shared([partial(part, *r) for r in ranges]), strict=True)
+        norms *= factor**2
         return cls(product, norms, image, _added(slopes).T, np.any(filled, axis=0), sum(sizes))
 
 
@@ -500,7 +511,7 @@ class FrequentFirst:
         """Renumber the columns of X."""
         from sketchridge import kernels
 
-        ranges, indices = _ranges(X.nnz, thread_count()), np.empty_like(X.indices)
+        ranges, indices = even_ranges(X.nnz, thread_count()), np.empty_like(X.indices)
         counts = _column_counts(X, ranges)
         columns = np.argsort(-counts, kind="stable")
         places = np.empty_like(columns)
@@ -695,7 +706,7 @@ class SparseProducts:
     @cached_property
     def _long(self) -> int:
         """So many columns have more entries than may be summed in a row."""
-        counts = _column_counts(self.X, _ranges(self.X.nnz, thread_count()))
+        counts = _column_counts(self.X, even_ranges(self.X.nnz, thread_count()))
         return int(np.count_nonzero(counts > longest_sum(self.X.shape[0])))
 
     @cached_property
@@ -734,7 +745,7 @@ class SparseProducts:
         return total
 
 
-def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
+def even_ranges(count: int, parts: int) -> list[tuple[int, int]]:
     """Split 0 … count into at most `parts` ranges of about the same length."""
     cuts = np.linspace(0, count, min(parts, count) + 1).astype(int).tolist()
     return list(pairwise(cuts))

@@ -109,9 +109,12 @@ class RowEmbedding:
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
         norms = np.empty(self.n)
-        product = _product(S, problem.X, norms)
         if _is_gathered(problem.X):
+            product: Any = np.empty((self.rows, problem.d))
+            gathered_sums(S.tocsr(), problem.dense_products, product, norms)
             self._learn_norms(problem, norms)
+        else:
+            product = _product(S, problem.X)
         return SketchedRows.of(product, problem.mean, shift), S @ problem.Y
 
     def _learn_norms(self, problem: RidgeProblem, norms: Array) -> None:
@@ -128,12 +131,12 @@ class RowEmbedding:
         S = self.weighted(problem).tocsr()
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
-        step = _block(problem.d)
+        step, dense = _block(problem.d), problem.dense_products
         block, norms = np.empty((min(step, self.rows), problem.d)), np.empty(self.n)
         for start in range(0, self.rows, step):
             part = slice(start, min(start + step, self.rows))
             thrown = S[part]
-            A = gathered_sums(thrown, problem.X, block[: part.stop - start], norms)
+            A = gathered_sums(thrown, dense, block[: part.stop - start], norms)
             if not np.isfinite(norms[thrown.indices]).all():
                 read_rows(problem)  # which tells where
             yield part, SketchedRows.of(A, problem.mean, shift[part]), thrown @ problem.Y
@@ -148,7 +151,7 @@ class RowEmbedding:
         problem.passes += 1
         z: Array = S @ problem.Y
         centring = S @ np.ones(self.n), problem.mean
-        sums = NarrowSums.gathered(S, problem.X, centring, z, probe_vector(problem.d))
+        sums = NarrowSums.gathered(S, problem.dense_products, centring, z, probe_vector(problem.d))
         self._learn_norms(problem, sums.norms)
         rows = NarrowRows.packed(sums.rows, sums.filled, sums.size)
         return rows, sums.image, Targets(sums.slope, np.sum(z**2, axis=0))
@@ -197,12 +200,10 @@ def _is_gathered(X: Any) -> bool:
     return bool(dense and X.flags.c_contiguous and X.size >= LARGE_MATRIX)
 
 
-def _product(S: Any, X: Any, norms: Array) -> Any:
-    """S X in float64: dense in blocks of rows, sparse as it is; of gathered rows also the norms."""
+def _product(S: Any, X: Any) -> Any:
+    """S X in float64: dense in blocks of rows, sparse as it is."""
     if not isinstance(X, np.ndarray):
         return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
-    if _is_gathered(X):
-        return gathered_sums(S.tocsr(), X, np.empty((S.shape[0], X.shape[1])), norms)
     (s, n), d = S.shape, X.shape[1]
     total = np.zeros((s, d))
     # A block makes a product of s rows: as many rows a block, so that adding it up costs little.

@@ -48,7 +48,7 @@ SHIFT_OF_FEW = 1e-7
 FLATTENED, STEEPEST, WORTHWHILE = 8, 1e-10, 2.0
 # Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
 WELL_ABOVE = 100.0
-# They are found in about so many rows.
+# They are found in so many rows at most.
 LEARNED_FROM = 512
 # Rows at a time that are flattened, and of these a thread.
 BLOCK, CHUNK = 4096, 128
@@ -158,8 +158,8 @@ class Flattening:
 
         Also the share of the trace that T leaves.
         """
-        share, count = max(1, len(A) // LEARNED_FROM), min(FLATTENED, A.shape[1])
-        A = np.ascontiguousarray(A[::share])
+        share, count = -(-len(A) // LEARNED_FROM), min(FLATTENED, A.shape[1])
+        A = A[::share]
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), size=(A.shape[1], count))
         basis, _ = np.linalg.qr(_widen(A.T @ (A @ _narrow(signs))))
         inner = _widen(A @ _narrow(basis))
@@ -167,7 +167,8 @@ class Flattening:
         least = max(float(squares[0]), STEEPEST * float(squares[-1]), WELL_ABOVE * mu / share)
         shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
         taken = float(np.sum(squares * (1.0 - (1.0 - shares) ** 2)))
-        left = 1.0 - taken / max(float(np.vdot(A, A)), taken) if taken > 0 else 1.0
+        trace = float(np.einsum("ij,ij->", A, A, dtype=np.float64))
+        left = 1.0 - taken / max(trace, taken) if taken > 0 else 1.0
         return cls(basis @ turn, shares), left
 
     def apply(self, G: Array) -> Array:
