@@ -117,7 +117,7 @@ def test_when_reading_is_free_nothing_is_factorised():
 
 @pytest.mark.parametrize(("lam", "enough"), [(1e-2, True), (6e-5, False)])
 def test_plain_cg_is_tried_first_and_given_up_by_its_pace(monkeypatch, lam, enough):
-    pretend(monkeypatch, Machine(3e10, 7e10, 1.4e11, 3e10, 2e9))
+    pretend(monkeypatch, Machine(6e10, 7e10, 1.4e11, 3e10, 2e9))
     X, y, lam = problem_of(4000, 1000, 1.0, lam)
     solution = solve(X, y, lam, random_state=0)
     assert solution.converged

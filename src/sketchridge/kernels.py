@@ -1214,9 +1214,10 @@ def dual_epoch(
     coordinates: Array,
     centre: Centre,
     metric: DualMetric,
+    last: Array,
     point: Array,
     basis: Array,
-) -> tuple[float, float]:
+) -> tuple[float, float, float, float, float, float, float]:
     """Run the steps `order` (m,) of SDCA, changing duals (n,) and (n, k), point and basis (2, k).
 
     The shifted objective is Σ ω_i f_i(w̃) + μ/2 ‖w̃‖² in the preconditioned coordinates, μ = λa,
@@ -1225,7 +1226,9 @@ def dual_epoch(
     maximisation of the dual in α_i. point is w before and s after; basis holds b = Uᵀw, h = Uᵀs.
 
     Returns Σ ω_i (y_i − x_iᵀw − α_i)² as each row was met, and Σ |τ_i ω_i a (…)|, how far the rows'
-    multiples in w were moved.
+    multiples in w were moved. With a last move (n,) also, of every α_i and its change Δ_i:
+    Σ ω_i Δ_i², Σ ω_i Δ_i last_i, Σ ω_i Δ_i (y_i − α_i) and the same of its terms' sizes, and
+    Σ ω_i |α_i (y_i − α_i)|.
     """
     mean, mean_products, mean_mean = centre.mean, centre.row_products, centre.squared_norm
     outside, inside = metric.outside, metric.inside
@@ -1235,6 +1238,7 @@ def dual_epoch(
     with_basis = inside.size > 0  # without it a step is short, and a call costs a fifth of it
     psi, point_mean = 0.0, _dense_dot(mean, point[: mean.size])
     squares, moved = 0.0, 0.0
+    square, across, gain, size, level = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(order.size):
         i, ahead = order[t], min(t + PREFETCH_AHEAD, order.size - 1)
         if order[ahead] - i != ahead - t:  # neighbours are found by the hardware
@@ -1266,35 +1270,20 @@ def dual_epoch(
         if centred:
             psi -= push
             point_mean += push * mean_products[i]
-        duals[i] -= rate * convexity * slope
+        step = -rate * convexity * slope
+        if last.size > 0:
+            left, weighted = targets[i] - duals[i], weight * step
+            square += weighted * step
+            across += weighted * last[i]
+            gain += weighted * left
+            size += abs(weighted * left)
+            level += weight * abs(duals[i] * left)
+        duals[i] += step
         squares += weight * slope * slope
         moved += abs(push)
     for j in range(mean.size):
         point[j] += psi * mean[j]
-    return squares, moved
-
-
-@njit(nogil=True, cache=True, fastmath=REORDERED)
-def dual_products(
-    order: Array, weights: Array, targets: Array, before: Array, after: Array, last: Array
-) -> tuple[float, float, float, float, float]:
-    """Σ ω_i Δ_i Δ_i, Σ ω_i Δ_i last_i and Σ ω_i Δ_i (y_i − before_i), for the rows of `order` (m,).
-
-    Δ (n,) is what their dual variables were changed by. Also the sum of the last terms' sizes, and
-    Σ ω_i |before_i (y_i − before_i)|.
-    """
-    square, across, slope, size, level = 0.0, 0.0, 0.0, 0.0, 0.0
-    for t in range(order.size):
-        i = order[t]
-        step = after[i] - before[i]
-        weighted = weights[i] * step
-        square += weighted * step
-        across += weighted * last[i]
-        left = targets[i] - before[i]
-        slope += weighted * left
-        size += abs(weighted * left)
-        level += weights[i] * abs(before[i] * left)
-    return square, across, slope, size, level
+    return squares, moved, square, across, gain, size, level
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -1513,13 +1502,16 @@ def alias_table(probabilities: Array) -> tuple[Array, Array]:
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def csr_row_squares(rows: CSR, factors: Array, start: int, stop: int, norms: Array) -> None:
     """norms_i = ‖x_i ∘ factors‖² for a range of rows; factors are 1 if there are none."""
+    data, indices = rows.data, rows.indices
     for i in range(start, stop):
-        total = 0.0
-        for q in range(rows.indptr[i], rows.indptr[i + 1]):
-            value = float(rows.data[q])
-            if factors.size:
-                value *= factors[np.uint64(rows.indices[q])]
-            total += value * value
+        first, last, total = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]), 0.0
+        if factors.size == 0:  # a loop of its own, which is vectorised
+            for q in range(first, last):
+                total += np.float64(data[q]) * np.float64(data[q])
+        else:
+            for q in range(first, last):
+                value = data[q] * factors[np.uint64(indices[q])]
+                total += value * value
         norms[i] = total
 
 

@@ -26,6 +26,7 @@ BACK_OFF = 0.5
 GROWTH = 1.5
 # The share of its estimate that the gap was after an epoch, at most: 0.70 to 0.75 on text.
 SETTLED = 0.8
+NO_MOVE = np.empty(0)
 STARTS_FROM_ZERO = "a dual method cannot start from given coefficients: it starts from zero"
 
 
@@ -56,7 +57,7 @@ class Duals:
     def after(self, problem: RidgeProblem, steps: DualSteps, order: Order, scale: float) -> Duals:
         """The state after the steps `order` (m,), with rates scaled."""
         along_rows, in_basis = self.along_rows.copy(), self.in_basis.copy()
-        coef, squares, moved = self.run(problem, steps, order, scale, along_rows, in_basis)
+        coef, (squares, moved, *_) = self.run(problem, steps, order, scale, along_rows, in_basis)
         state = replace(self, coef=coef, along_rows=along_rows, in_basis=in_basis)
         return state.seen(0.5 * squares, moved, order.size)
 
@@ -79,10 +80,11 @@ class Duals:
         scale: float,
         along_rows: Array,
         in_basis: Array,
-    ) -> tuple[Array, float, float]:
+        last: Array = NO_MOVE,
+    ) -> tuple[Array, tuple[float, ...]]:
         """Take the steps from here: these dual variables are changed in place, and w is new.
 
-        Also Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met, and how far their multiples were moved.
+        Also the sums of `kernels.dual_epoch`, five more if there is a last move (n,).
         """
         from sketchridge import kernels
 
@@ -90,7 +92,7 @@ class Duals:
         convexity = problem.lam * preconditioner.outside
         coef = self.coef.copy()
         basis = np.tile(coef @ preconditioner.basis, (2, 1))
-        squares, moved = kernels.dual_epoch(
+        sums = kernels.dual_epoch(
             problem.rows,
             order,
             problem.weights,
@@ -106,11 +108,12 @@ class Duals:
                 problem.lam * preconditioner.inside - convexity,
                 convexity,
             ),
+            last,
             coef,
             basis,
         )
         coef += preconditioner.basis @ (basis[0] - basis[1])
-        return coef, squares, moved
+        return coef, sums
 
     @property
     def gap(self) -> float:

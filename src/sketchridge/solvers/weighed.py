@@ -50,13 +50,13 @@ class Part:
 
     order: Order  # (m,) these
     coef: Array  # (d,) how w moved
+    squares: float  # Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met
+    moved: float  # how far the rows' multiples in w were moved
     square: float  # Σ ω_i Δ_i²
     across: float  # Σ ω_i Δ_i times the last move
     slope: float  # Σ ω_i Δ_i (y_i − α_i)
     size: float  # the sum of its terms' sizes
     level: float  # Σ ω_i |α_i (y_i − α_i)|, before it
-    squares: float  # Σ ω_i (y_i − x_iᵀw − α_i)² as rows were met
-    moved: float  # how far the rows' multiples in w were moved
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,19 +89,12 @@ class Weighed:
         self, problem: RidgeProblem, steps: DualSteps, orders: list[Order]
     ) -> tuple[list[Part], Array]:
         """Let each thread take its rows; also the dual variables afterwards, of all rows (n,)."""
-        from sketchridge import kernels
-
         duals, along_rows = self.duals, self.duals.along_rows.copy()
 
         def part(order: Order) -> Part:
-            coef, squares, moved = duals.run(problem, steps, order, 1.0, along_rows, duals.in_basis)
-            before, last = duals.along_rows, self.last.along_rows
-            sums = kernels.dual_products(
-                order, problem.weights, duals.targets, before, along_rows, last
-            )
-            coef -= duals.coef
-            square, across, slope, size, level = sums
-            return Part(order, coef, square, across, slope, size, level, squares, moved)
+            last = self.last.along_rows
+            coef, sums = duals.run(problem, steps, order, 1.0, along_rows, duals.in_basis, last)
+            return Part(order, coef - duals.coef, *sums)
 
         return run_all([partial(part, order) for order in orders]), along_rows
 
