@@ -146,6 +146,9 @@ def test_estimates_promise_no_more_than_is_certified(solver):
 LARGE = {"n": 6000, "d": 4000}
 
 
+MACHINE = Machine(2e10, 5e10, 1e11, 3e10, 2e9)  # the plan should not depend on this one
+
+
 def planned(lam_times_n, targets=1, warm=False, max_memory=None):
     rng = np.random.default_rng(0)
     X = sparse.random_array((LARGE["n"], LARGE["d"]), density=0.02, format="csr", rng=rng)
@@ -153,7 +156,7 @@ def planned(lam_times_n, targets=1, warm=False, max_memory=None):
     X = sparse.csr_array(sparse.diags_array(1 / norms) @ X)
     Y = rng.standard_normal((LARGE["n"], targets))
     problem = RidgeProblem(X, Y, lam_times_n / LARGE["n"])
-    return plan(problem, 1e-6, max_memory, rng, warm=warm)
+    return plan(problem, 1e-6, max_memory, rng, MACHINE, warm=warm)
 
 
 def test_rows_that_lam_makes_easy_are_for_dual_ascent():
@@ -163,7 +166,7 @@ def test_rows_that_lam_makes_easy_are_for_dual_ascent():
 
 
 def test_threads_share_the_rows_where_that_is_less():
-    costs = Costs(Machine(2e10, 5e10, 1e11, 3e10, 2e9), 50_000, 20_000, 4_000_000, 0, True, 1)
+    costs = Costs(MACHINE, 50_000, 20_000, 4_000_000, 0, True, 1)
     one, two = shared_epochs(10.0, 1), shared_epochs(10.0, 2)
     assert one == 10.0 < two < 20.0
     shared = two * costs.weighed_epoch(2)
