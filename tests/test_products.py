@@ -326,3 +326,10 @@ def test_a_library_that_is_built_for_one_thread_does_not_bind_us(monkeypatch, co
     monkeypatch.setattr(threads, "_blas", lambda: libraries)
     monkeypatch.setattr(threads, "_cores", lambda: 4)
     assert threads.thread_count() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gram_matrix_of_rows_that_weigh_the_same(dtype):
+    X = numbers(37, 11).astype(dtype)
+    weighed = DenseProducts(X).gram(np.full(37, 0.3), None)
+    assert weighed == pytest.approx(0.3 * X.astype(float).T @ X.astype(float), rel=1e-12)

@@ -61,7 +61,7 @@ NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
 ITERATION = 5e-4
-SKETCH = 0.02  # and a sketch
+SKETCH, DIRECT = 0.02, 3e-3  # and a sketch, and a direct solve
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Costs:
             gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
             gram += 8.0 * side**2 / self.machine.bandwidth
         factor = side**3 / 3 / self.machine.factor_flops
-        return gram + factor + FIXED_PASSES * self.a_pass
+        return gram + factor + FIXED_PASSES * self.a_pass + DIRECT
 
     def sampled_rows(self, rows: int, narrow: bool = False) -> float:
         """The Gram matrix of sampled rows and its factor, in float32 if they are narrow."""

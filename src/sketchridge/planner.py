@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchridge.costs import (
     STARTS_AT,
@@ -57,8 +58,10 @@ from sketchridge.solvers import (
 from sketchridge.solvers.weighed import threads_for
 from sketchridge.validation import check_rank, read_rows
 
+Array = NDArray[np.float64]
+
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
-SMALL_DIRECT = 1e8
+SMALL_DIRECT = 2e8
 # Where nothing is measured, because the preconditioner is given, the old rule of thumb decides.
 DIRECT_SIZE = 2000
 PROBE_RANK = 50
@@ -100,11 +103,11 @@ TRIAL_SHARE = 0.4
 # CG without a sketch is tried first where λ is at least this share of the trace, and so many passes
 # are at most this share of anything else.
 HOPEFUL = 1e-5
-FIRST_SHARE = 0.3
+FIRST_SHARE = 0.28
 # From this share on its columns need no scaling, and from this one on it nearly always does.
 UNSCALED = 3e-5
-SURELY_ENOUGH = 1e-3
-SURE_SHARE = 0.6
+SURELY_ENOUGH = 2e-3
+SURE_SHARE = 0.85
 FIRST_LIMIT = 1.25
 # Dual coordinate ascent takes sparse data of one target where no row's squared norm, times its
 # weight, is more than so many λ. At 5 conjugate gradients were faster on one of two texts.
@@ -312,14 +315,16 @@ def plan(
     if dimension is None:
         dimension = _dimension(problem, costs, sure, limit, rng)
     few = _fitting(_few_rows_candidates(problem, costs, tol, dimension), limit)
-    scaling = _scaling(problem)
+    squares = _column_squares(problem)
+    scaling = _scaling(squares)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
     with_sketch = costs.nystrom(PROBE_RANK, _rows(probe), scaled=scaling > 0) + trial
     known = _in_order([*few, *sure])
     otherwise = min([with_sketch, *(candidate.seconds for candidate in known)])
-    if not tried and trial <= _first_share(problem) * otherwise:
-        large = problem.lam >= UNSCALED * problem.guessed_trace
-        first = _candidate(problem, CG(), _unsketched(0.0 if large else scaling), np.nan, np.nan)
+    large = problem.lam >= UNSCALED * problem.guessed_trace
+    first_scaling = 0.0 if large else scaling
+    if not tried and trial <= _first_share(problem, squares, first_scaling) * otherwise:
+        first = _candidate(problem, CG(), _unsketched(first_scaling), np.nan, np.nan)
         if first.memory <= limit:
             return _first_try(first, costs, otherwise, dimension)
     affordable = 8 * probe.memory(problem) <= limit
@@ -333,12 +338,15 @@ def plan(
     return _decided(problem, _in_order(found), limit, sketch)
 
 
-def _first_share(problem: RidgeProblem) -> float:
-    """The share of anything else that a first try may cost."""
-    trace = problem.guessed_trace
-    if problem.lam < HOPEFUL * trace:
+def _first_share(problem: RidgeProblem, squares: Array, scaling: float) -> float:
+    """The share of anything else that a first try may cost; the columns' mean squares are (d,)."""
+    ratio = problem.lam / problem.guessed_trace
+    if ratio < HOPEFUL:
         return 0.0
-    return FIRST_SHARE if problem.lam < SURELY_ENOUGH * trace else SURE_SHARE
+    if scaling:  # of what CG will see: λ and the trace on scaled columns
+        shares = problem.lam / (squares + problem.lam)
+        ratio = float(shares.mean() / max(np.sum(1.0 - shares), 1e-300))
+    return FIRST_SHARE if ratio < SURELY_ENOUGH else SURE_SHARE
 
 
 def _first_try(method: Candidate, costs: Costs, otherwise: float, dimension: float) -> Choice:
@@ -408,12 +416,17 @@ def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
     return list(dict.fromkeys(even))
 
 
-def _scaling(problem: RidgeProblem) -> float:
-    """The exponent of the columns' scaling, of dense data: 1 for columns that differ."""
+def _column_squares(problem: RidgeProblem) -> Array:
+    """The mean squares of dense columns (d,), less those of their means, by a few rows."""
     some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)]
     if problem.fit_intercept:
         some = some - some.mean(axis=0, dtype=np.float64)
-    squares = np.einsum("ij,ij->j", some, some, dtype=np.float64)
+    squares: Array = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
+    return squares
+
+
+def _scaling(squares: Array) -> float:
+    """The exponent of the columns' scaling, of dense data: 1 for columns that differ."""
     positive = squares[squares > 0]
     uneven = positive.size > 0 and positive.max() > UNEVEN_COLUMNS * float(np.median(positive))
     return 1.0 if uneven else 0.0

@@ -250,8 +250,13 @@ class DenseProducts:
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
-        scale = np.sqrt(weights)[:, None]
         total = np.zeros((self.X.shape[1], self.X.shape[1]))
+        if mean is None and np.all(weights == weights[0]):  # the rows as they are, without a copy
+            for _, block in self._blocks(WIDE, 0, self.X.shape[0]):
+                add_gram(block, total)
+            total *= weights[0]
+            return mirrored(total)
+        scale = np.sqrt(weights)[:, None]
         for rows, block in self._blocks(WIDE, 0, self.X.shape[0]):
             scaled = (block if mean is None else block - mean) * scale[rows]
             add_gram(scaled, total)
