@@ -1886,13 +1886,18 @@ def gathered_narrow_rows(
 
 
 @njit(nogil=True, cache=True)
-def pack_columns(numbers: Array, rows: int, width: int, columns: Array) -> None:
-    """Of rows one after the other, keep some columns (m,), ascending, at the beginning."""
-    place = 0
+def pack_columns(numbers: Array, rows: int, width: int, starts: Array, lengths: Array) -> None:
+    """Of rows one after the other, keep some runs of columns, ascending, at the beginning."""
+    kept = np.empty(lengths.sum(), numbers.dtype)  # what is copied onto itself is not vectorised
     for i in range(rows):
-        for j in columns:
-            numbers[place] = numbers[i * width + j]
-            place += 1
+        place = 0
+        for k in range(starts.size):
+            first = i * width + starts[k]
+            for j in range(lengths[k]):
+                kept[place + j] = numbers[first + j]
+            place += lengths[k]
+        for j in range(kept.size):
+            numbers[i * kept.size + j] = kept[j]
 
 
 @njit(nogil=True, cache=True)

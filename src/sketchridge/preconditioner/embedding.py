@@ -54,10 +54,15 @@ class RowEmbedding:
         return min(THROWS[self.kind], self.rows)
 
     @property
+    def _buckets(self) -> list[int]:
+        """The number of buckets of every block."""
+        least, larger = divmod(self.rows, self._throws)
+        return [least + (block < larger) for block in range(self._throws)]
+
+    @property
     def _fullest(self) -> list[int]:
         """The number of rows in the fullest bucket of every block."""
-        least, larger = divmod(self.rows, self._throws)
-        return [-(-self.n // (least + (block < larger))) for block in range(self._throws)]
+        return [-(-self.n // count) for count in self._buckets]
 
     @property
     def fullest(self) -> int:
@@ -70,32 +75,37 @@ class RowEmbedding:
         return 1.0 if self.rows == self.n else sum(self._fullest) / self._throws
 
     def matrix(self) -> Any:
-        """S as a CSC matrix."""
+        """S as a CSR matrix."""
         if self.rows == self.n:
-            return scipy.sparse.eye_array(self.n, format="csc")
+            return scipy.sparse.eye_array(self.n, format="csr")
         rng = np.random.default_rng(self.seed)
-        blocks = np.array_split(np.arange(self.rows), self._throws)
-        places = np.stack([self._places(block, rng) for block in blocks], axis=1)
-        signs = rng.choice([-1.0, 1.0], size=places.shape) / np.sqrt(len(blocks))
-        starts = np.arange(0, places.size + 1, len(blocks))
-        return scipy.sparse.csc_array(
-            (signs.ravel(), places.ravel(), starts), shape=(self.rows, self.n)
+        thrown = [self._thrown(count, rng) for count in self._buckets]
+        signs = rng.choice([-1.0, 1.0], size=(self.n, self._throws)) / np.sqrt(self._throws)
+        values = [column[rows] for column, (rows, _) in zip(signs.T, thrown, strict=True)]
+        counts = np.concatenate([counts for _, counts in thrown])
+        indices = np.concatenate([rows for rows, _ in thrown])
+        pointers = np.append(0, np.cumsum(counts))
+        return scipy.sparse.csr_array(
+            (np.concatenate(values), indices, pointers), shape=(self.rows, self.n)
         )
 
-    def _places(self, block: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The bucket of every row, (n,): one after the other as the rows come, in shuffled runs.
+    def _thrown(
+        self, count: int, rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The rows (n,) bucket by bucket, and how many each has: thrown in turn, in shuffled runs.
 
         Each turn begins one further on: else, where the buckets and a run have a divisor in common,
         every so many rows would have but a few buckets to themselves.
         """
-        places, turns = np.empty(self.n, dtype=np.int64), np.arange(self.n) // len(block)
-        places[shuffled_rows(self.n, rng)] = block[(np.arange(self.n) + turns) % len(block)]
-        return places
+        turns = np.arange(-(-self.n // count))
+        places = turns * count + (np.arange(count)[:, None] - turns) % count
+        present = places < self.n
+        return shuffled_rows(self.n, rng)[places[present]], present.sum(axis=1)
 
     def weighted(self, problem: RidgeProblem) -> Any:
-        """S diag(ω)^½, CSC."""
+        """S diag(ω)^½, CSR."""
         S = self.matrix()
-        S.data *= np.repeat(np.sqrt(problem.weights), np.diff(S.indptr))
+        S.data *= np.sqrt(problem.weights)[S.indices]
         return S
 
     def image(self, problem: RidgeProblem, vector: Array) -> Array:
@@ -111,7 +121,7 @@ class RowEmbedding:
         norms = np.empty(self.n)
         if _is_gathered(problem.X):
             product: Any = np.empty((self.rows, problem.d))
-            gathered_sums(S.tocsr(), problem.dense_products, product, norms)
+            gathered_sums(S, problem.dense_products, product, norms)
             self._learn_norms(problem, norms)
         else:
             product = _product(S, problem.X)
@@ -128,7 +138,7 @@ class RowEmbedding:
 
         The problem learns its rows' norms on the way.
         """
-        S = self.weighted(problem).tocsr()
+        S = self.weighted(problem)
         problem.passes += 1
         shift: Array = S @ np.ones(self.n)
         step, dense = _block(problem.d), problem.dense_products
@@ -147,7 +157,7 @@ class RowEmbedding:
 
         The problem learns its rows' norms on the way.
         """
-        S = self.weighted(problem).tocsr()
+        S = self.weighted(problem)
         problem.passes += 1
         z: Array = S @ problem.Y
         centring = S @ np.ones(self.n), problem.mean
@@ -203,9 +213,9 @@ def _is_gathered(X: Any) -> bool:
 def _product(S: Any, X: Any) -> Any:
     """S X in float64: dense in blocks of rows, sparse as it is."""
     if not isinstance(X, np.ndarray):
-        return scipy.sparse.csr_array(S.tocsr() @ X.astype(np.float64, copy=False))
+        return scipy.sparse.csr_array(S @ X.astype(np.float64, copy=False))
     (s, n), d = S.shape, X.shape[1]
-    total = np.zeros((s, d))
+    total, S = np.zeros((s, d)), S.tocsc()
     # A block makes a product of s rows: as many rows a block, so that adding it up costs little.
     for start in range(0, n, s):
         block = np.ascontiguousarray(X[start : start + s], dtype=np.float64)

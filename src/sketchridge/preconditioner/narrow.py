@@ -91,7 +91,9 @@ class NarrowRows:
         from sketchridge import kernels
 
         numbers = rows.reshape(-1)
-        kernels.pack_columns(numbers, s, d, columns)
+        # Runs of them begin and end where the next column is of the other kind.
+        ends = np.flatnonzero(np.diff(np.concatenate([[False], filled, [False]])))
+        kernels.pack_columns(numbers, s, d, ends[::2], np.diff(ends)[::2])
         packed = numbers[: s * columns.size].reshape(s, columns.size)
         return cls(packed, columns, d, size)
 
@@ -325,10 +327,11 @@ class NarrowFactor(OfRoundedRows):
     @property
     def guessed_dimension(self) -> float:
         """About tr AᵀA(AᵀA + μI)⁻¹, by random vectors (Hutchinson) if it is large."""
-        signs = np.eye(self.side)
         if self.side > COUNTED_SIDE:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(self.side, GUESSES))
             signs /= np.sqrt(GUESSES)
+        else:
+            signs = np.eye(self.side)
         # Flattened directions are among those that are used, nearly whole, either way.
         half, _ = scipy.linalg.lapack.strtrs(self.lower.T, _narrow(signs), lower=0, trans=1)
         left = self.raised * float(np.vdot(half, half))
