@@ -12,7 +12,7 @@ BENCH_PIP   := $(BENCH) -m pip install --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format coverage errata docs examples reproduce clean
-.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench-regret bench
+.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench-between bench-regret bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ bench-quick: $(BENCH_STAMP) ## the strongest peers on three problems, under ten 
 bench-strong: $(BENCH_STAMP) ## the strongest peers on every problem, an hour, into docs/benchmarks.md
 	@$(BENCH) $(RIDGE)/small.py $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/rounds.py strong --results $(RIDGE)/results-strong
+	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
+
+bench-between: $(BENCH_STAMP) ## the same at the penalties between, an hour more, into the same tables
+	@$(BENCH) $(RIDGE)/rounds.py between --results $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
 
 bench-regret: $(BENCH_STAMP) ## the planner's choice against all our candidates, on 30 random problems (ten minutes)

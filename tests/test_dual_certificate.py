@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import SDCA, Kaczmarz, Ridge, solve
+from sketchridge import SDCA, Kaczmarz, Ridge, kernels, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
 from sketchridge.costs import Costs, shared_epochs
 from sketchridge.machine import Machine
@@ -310,3 +310,37 @@ def test_several_penalties_are_planned_one_by_one():
     y = np.sign(rng.standard_normal(6000))
     model = Ridge(alpha=[10, 0.01], random_state=0).fit(X, np.stack([y, -y[::-1]], axis=1))
     assert model.n_iter_.max() < 200
+
+
+def test_an_epoch_tells_what_weighing_its_move_needs():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 25), density=0.3, format="csr", rng=rng)
+    weights = rng.random(60) / 60
+    weights[::7] = 0.0
+    targets, duals, last = rng.standard_normal((3, 60))
+    rates, order, lam = rng.random(60), rng.permutation(60), 0.1
+    before, nothing = duals.copy(), np.empty(0)
+    sums = kernels.dual_epoch(
+        kernels.CSR(X.data, X.indices, X.indptr),
+        order,
+        weights,
+        rates,
+        targets,
+        duals,
+        np.empty((60, 0)),
+        np.empty((60, 0)),
+        kernels.Centre(nothing, nothing, 0.0),
+        kernels.DualMetric(1.0, nothing, nothing, lam),
+        last,
+        rng.standard_normal(25),
+        np.empty((2, 0)),
+    )
+    steps, left = duals - before, targets - before
+    expected = [
+        weights @ steps**2,
+        weights @ (steps * last),
+        weights @ (steps * left),
+        weights @ np.abs(steps * left),
+        weights @ np.abs(before * left),
+    ]
+    assert sums[2:] == pytest.approx(expected, rel=1e-12)

@@ -1,15 +1,16 @@
 """Data whose values are small whole numbers times one step, as pixels, counts and genotypes are.
 
 A copy in one byte each, an eighth of float64, is what the passes read. It says what the data says:
-x = step·k·(1 + δ) for every value, with |δ| at most four units of float64's roundoff, and this is
-checked for every value when the copy is made. (The step is divided by something, as a rule, and
-the values are rounded.) So a product with it is as good as one with the data.
+x = step·k·(1 + δ) with |δ| at most 4ε of float64, which is checked for every value when the copy is
+made. (Whole numbers were divided by something, as a rule, and rounded.) So a product with it is as
+good as one with the data.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from sketchridge.threads import run_shared, thread_count
 
 Array = NDArray[np.float64]
 
-# How far a value may be off the whole number of steps, as a share of it.
-SLIP = 4 * float(np.finfo(np.float64).eps)
+# How far a value may be off the whole number of steps, as a share of it; what rounds in finding
+# that out, and in a product with the step, is as much as a third of it.
+EPSILON = float(np.finfo(np.float64).eps)
+SLIP = 3 * EPSILON
 # Values that are looked at to guess the step.
 LOOKED_AT = 4096
 MOST_CODES = 256
@@ -38,9 +41,10 @@ class Codes:
 def guessed_step(X: NDArray[Any]) -> tuple[float, type[np.integer[Any]]] | None:
     """The step of the values, and the type that holds the codes, as a few rows let one guess.
 
-    None where they are no whole numbers of a step, or X is not large, in C order and float64.
+    None where they are no whole numbers of a step, or X is not large, in C order, in memory and
+    float64.
     """
-    if X.dtype != np.float64 or not X.flags.c_contiguous or X.size < LARGE_MATRIX:
+    if X.dtype != np.float64 or not X.flags.c_contiguous or X.size < LARGE_MATRIX or _is_mapped(X):
         return None
     rows = X[:: max(1, X.size // LOOKED_AT)]
     values = np.unique(np.append(rows.ravel()[:LOOKED_AT], 0.0))
@@ -57,6 +61,14 @@ def guessed_step(X: NDArray[Any]) -> tuple[float, type[np.integer[Any]]] | None:
         if np.iinfo(kind).min <= codes.min() and codes.max() <= np.iinfo(kind).max:
             return step, kind
     return None
+
+
+def _is_mapped(X: NDArray[Any]) -> bool:
+    """Whether X is (a view of) a memory map, which may be larger than the memory."""
+    owner: Any = X
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return isinstance(owner, mmap)
 
 
 def encode(X: NDArray[Any], step: float, kind: type[np.integer[Any]]) -> tuple[Codes | None, Array]:
@@ -82,7 +94,7 @@ class CodedProducts(DenseProducts):
     @property
     def rounding_factor(self) -> float:
         """That of X, and what the codes are off."""
-        return super().rounding_factor + SLIP / (4 * float(np.finfo(np.float64).eps))
+        return super().rounding_factor + 1.0  # four units of roundoff
 
     @property
     def stored(self) -> tuple[NDArray[Any], float]:

@@ -51,8 +51,8 @@ CODED = 0.42
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
 # passes, an embedding 2 to 5, and one that is rounded on the way about 2.
 NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
-# A Gram matrix is made at this share of the speed of a product; weighting its rows, block by block,
-# takes so many passes.
+# A Gram matrix is made at this share of the speed of a product; weighting or centring its rows,
+# block by block, takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
 # Rows in float32 are read so many times besides, to flatten them where that pays and for the
 # certificate; and what that takes whatever their number.
@@ -76,6 +76,7 @@ class Costs:
     sparse: bool
     targets: int
     coded: bool = False  # whether products with one vector read a byte in place of each number
+    even: bool = False  # whether dense rows weigh the same and are not centred
 
     @classmethod
     def of(cls, problem: RidgeProblem, machine: Machine) -> Costs:
@@ -84,8 +85,9 @@ class Costs:
         dense = isinstance(X, np.ndarray)
         stored = X.size if dense else X.nnz
         size = X.nbytes if dense else X.data.nbytes + X.indices.nbytes
-        coded = problem.code_bytes > 0
-        return cls(machine, problem.n, problem.d, stored, size, not dense, problem.targets, coded)
+        coded, even = problem.code_bytes > 0, problem.even
+        shape = problem.n, problem.d, stored, size, not dense, problem.targets
+        return cls(machine, *shape, coded, even)
 
     def normal(self, columns: int) -> float:
         """C times so many vectors: one read of X, two products."""
@@ -109,7 +111,7 @@ class Costs:
         """The normal matrix of the smaller side, its factor, and a few passes."""
         side, other = min(self.n, self.d), max(self.n, self.d)
         gram = float(other) * side**2 / (GRAM_SHARE * self.machine.flops)
-        gram += SCALED_BLOCKS * self.bytes / self.machine.bandwidth
+        gram += (1.0 if self.even else SCALED_BLOCKS) * self.bytes / self.machine.bandwidth
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
             gram += 8.0 * side**2 / self.machine.bandwidth
@@ -159,7 +161,7 @@ class Costs:
 
     def epoch(self) -> float:
         """An epoch of SVRG with its gradient, for all targets."""
-        one = self.normal(1) / (2 if self.sparse else 1)
+        one = self.normal(1) / 2 if self.sparse else self.bytes / self.machine.bandwidth
         products = SPARSE_EPOCH if self.sparse else DENSE_EPOCH
         return products * one * self.targets + 2 * ITERATION
 

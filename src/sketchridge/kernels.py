@@ -27,6 +27,8 @@ REORDERED = {"reassoc", "contract", "nsz", "arcp"}
 ROWS_PER_BLOCK = 4
 FOLD_BELOW, FOLD_ABOVE = 1e-100, 1e100
 PREFETCH_AHEAD = 4
+# Of dual ascent, whose steps are short: where a row begins and its numbers, then the row.
+NUMBERS_AHEAD, ROW_AHEAD = 12, 8
 STEPS_BETWEEN_FOLDS = 32
 PER_CACHE_LINE = 8  # numbers of 8 bytes
 SUMS = 14  # of four rows with u and the gradient, and with each other
@@ -247,7 +249,24 @@ def _prefetch_dense(rows: Array, coordinates: Array, order: Array, t: int) -> No
         _prefetch_coordinates(coordinates, order[later])
 
 
+@njit(nogil=True, cache=True)
+def _prefetch_dense_row(rows: Array, coordinates: Array, i: int) -> None:
+    _prefetch_coordinates(coordinates, i)
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_no_pointer(rows: Array, i: int) -> None:
+    pass
+
+
+@njit(nogil=True, cache=True)
+def _prefetch_csr_pointer(rows: CSR, i: int) -> None:
+    prefetch(rows.indptr, i)
+
+
 prefetch_rows = on_rows(_prefetch_dense, _prefetch_csr)
+prefetch_row = on_rows(_prefetch_dense_row, _prefetch_csr_row)
+prefetch_pointer = on_rows(_prefetch_no_pointer, _prefetch_csr_pointer)
 
 # ----------------------------------------------------------------------------------------
 # One row and a vector
@@ -1236,13 +1255,24 @@ def dual_epoch(
     b, h = basis[0], basis[1]
     centred = mean.size > 0
     with_basis = inside.size > 0  # without it a step is short, and a call costs a fifth of it
+    ahead = PREFETCH_AHEAD if with_basis else ROW_AHEAD
     psi, point_mean = 0.0, _dense_dot(mean, point[: mean.size])
     squares, moved = 0.0, 0.0
     square, across, gain, size, level = 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(order.size):
-        i, ahead = order[t], min(t + PREFETCH_AHEAD, order.size - 1)
-        if order[ahead] - i != ahead - t:  # neighbours are found by the hardware
-            prefetch_next(rows, coordinates, order, t)
+        i, end = order[t], order.size - 1
+        far, near = min(t + NUMBERS_AHEAD, end), min(t + ahead, end)
+        if order[far] - i != far - t:  # neighbours are found by the hardware
+            later = order[far]
+            prefetch_pointer(rows, later)
+            prefetch(weights, later)
+            prefetch(rates, later)
+            prefetch(targets, later)
+            prefetch(duals, later)
+            if last.size > 0:
+                prefetch(last, later)
+        if order[near] - i != near - t:
+            prefetch_row(rows, coordinates, order[near])
         fitted = row_dot(rows, i, point)
         if with_basis:
             fitted += _basis_inner(b, h, coordinates, i)

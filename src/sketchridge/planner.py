@@ -82,8 +82,9 @@ FEW, HELD = 0.25, 0.5 * PROBE_RANK
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-# A copy in bytes, where the data allows it, is made if it is at most this share of the memory.
-SHARE_OF_CODES = 0.5
+# A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and
+# if a direct solve takes longer than so many passes: else there will be few.
+SHARE_OF_CODES, FEW_PASSES = 0.5, 8.0
 # Passes besides the iterations: the norms, the sketch, the start and the end, less what is counted.
 BESIDES = 2.0
 # A copy in float32 serves where its rounding is small beside λ, and where tol is not below it.
@@ -100,8 +101,8 @@ UNSURE = 1.5
 # that costs no more than this share of a method whose cost is sure.
 TRIAL_PASSES = 8.0
 TRIAL_SHARE = 0.4
-# CG without a sketch is tried first where λ is at least this share of the trace, and so many passes
-# are at most this share of anything else.
+# CG without a sketch is tried first where λ is at least this share of the trace, and as many
+# iterations are at most this share of anything else.
 HOPEFUL = 1e-5
 FIRST_SHARE = 0.28
 # From this share on its columns need no scaling, and from this one on it nearly always does.
@@ -300,10 +301,7 @@ def plan(
     dual ones. The effective dimension is counted where that may pay, unless it is known.
     """
     limit = np.inf if max_memory is None else max_memory
-    problem.encode(SHARE_OF_CODES * limit)
-    if problem.knows_norms:
-        read_rows(problem)
-    costs = Costs.of(problem, machine or this_machine())
+    costs = _with_codes(problem, machine or this_machine(), limit)
     sure = _fitting(_sure_candidates(problem, costs, tol), limit)
     trial = TRIAL_PASSES * costs.cg_iteration(0)
     if costs.sparse:
@@ -338,15 +336,27 @@ def plan(
     return _decided(problem, _in_order(found), limit, sketch)
 
 
+def _with_codes(problem: RidgeProblem, machine: Machine, limit: float) -> Costs:
+    """The costs, once passes read bytes where the data and the memory allow it, and they matter."""
+    costs = Costs.of(problem, machine)
+    if costs.sparse or costs.direct() <= FEW_PASSES * costs.a_pass:
+        return costs
+    least = _candidate(problem, CG(), NoPreconditioner(), np.nan, np.nan).memory
+    problem.encode(min(SHARE_OF_CODES * limit, limit - least))
+    if problem.knows_norms:
+        read_rows(problem)
+    return Costs.of(problem, machine)
+
+
 def _first_share(problem: RidgeProblem, squares: Array, scaling: float) -> float:
     """The share of anything else that a first try may cost; the columns' mean squares are (d,)."""
-    ratio = problem.lam / problem.guessed_trace
-    if ratio < HOPEFUL:
+    lam, trace = problem.lam, problem.guessed_trace
+    if lam < HOPEFUL * trace:
         return 0.0
-    if scaling:  # of what CG will see: λ and the trace on scaled columns
-        shares = problem.lam / (squares + problem.lam)
-        ratio = float(shares.mean() / max(np.sum(1.0 - shares), 1e-300))
-    return FIRST_SHARE if ratio < SURELY_ENOUGH else SURE_SHARE
+    if scaling:  # what CG will see: λ and the trace on scaled columns
+        shares = lam / (squares + lam)
+        lam, trace = float(shares.mean()), float(np.sum(1.0 - shares))
+    return FIRST_SHARE if lam < SURELY_ENOUGH * trace else SURE_SHARE
 
 
 def _first_try(method: Candidate, costs: Costs, otherwise: float, dimension: float) -> Choice:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.codes import CodedProducts, encode, guessed_step
+from sketchridge.codes import CodedProducts, Codes, encode, guessed_step
 from sketchridge.products import (
     LARGE_MATRIX,
     DenseProducts,
@@ -201,6 +201,7 @@ class RidgeProblem:
         self.Y = Y
         if fit_intercept:
             self._centre_targets()
+        self.coding: list[Codes | None] = []  # what came of it, once it was tried; shared by `at`
         self.summed_trace: float | None = None  # not None where this stands for other data
         self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
@@ -353,26 +354,36 @@ class RidgeProblem:
         """Let passes read a copy of X in bytes, of at most so many, where its values allow that.
 
         Only for one target: with more, products are bound by arithmetic. One pass, that finds the
-        norms too.
+        norms too; what it found serves the same data with another λ.
         """
-        plain = type(self.products) is DenseProducts and self.targets == 1
-        if not plain or self.X.size > limit or (found := guessed_step(self.X)) is None:
+        plain = type(self.products) is DenseProducts and self.summed_trace is None
+        if not plain or self.targets > 1 or self.X.size > limit:
             return
+        if not self.coding and (found := guessed_step(self.X)) is not None:
+            self._try_to_encode(*found)
+        if self.coding and self.coding[0] is not None:
+            self.products = CodedProducts(self.X, self.coding[0])
+            for name in ("rounding_factor", "trace_bounds"):
+                self.__dict__.pop(name, None)
+
+    def _try_to_encode(self, step: float, kind: Any) -> None:
         self.passes += 1
         with np.errstate(over="ignore", invalid="ignore"):
-            codes, norms = encode(self.X, *found)
+            codes, norms = encode(self.X, step, kind)
+        self.coding.append(codes)
         if not self.knows_norms:
             self.learn_norms(norms)
-        if codes is None:
-            self.notes.append("X seemed to be whole multiples of one number, and is not")
-            return
-        self.products = CodedProducts(self.X, codes)
-        for name in ("rounding_factor", "trace_bounds"):
-            self.__dict__.pop(name, None)
-        self.notes.append(
-            f"X is whole multiples of {codes.step:.4g}: copied to bytes "
-            f"({self.code_bytes / 1e6:.1f} MB), for faster passes"
-        )
+        told = "X seemed to be whole multiples of one number, and is not"
+        if codes is not None:
+            size = codes.numbers.nbytes / 1e6
+            told = f"X is whole multiples of {step:.4g}: copied to bytes ({size:.1f} MB), "
+            told += "for faster passes"
+        self.notes.append(told)
+
+    @property
+    def even(self) -> bool:
+        """Whether the rows weigh the same and are not centred."""
+        return not self.fit_intercept and bool(np.all(self.weights == self.weights[0]))
 
     @property
     def narrows(self) -> bool:

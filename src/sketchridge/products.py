@@ -447,7 +447,7 @@ def gathered_sums(S: Any, products: DenseProducts, product: Array, norms: Array)
     ranges = even_ranges(S.shape[0], SHARES * thread_count())
     gather = partial(kernels.gathered_rows, sums, rows)
     run_shared([partial(gather, start, stop, product, norms) for start, stop in ranges])
-    norms *= factor**2
+    norms[S.indices] *= factor**2  # of those that were read now, however often
     return product
 
 

@@ -19,7 +19,7 @@ from benchmark_utils.runs import (
     times_to,
 )
 
-PEER_BOARDS = ("peers", "strong", "quick", "tiny")
+PEER_BOARDS = ("peers", "strong", "between", "quick", "tiny")
 FINEST = min(LEVELS)
 SMALLEST, LARGEST = "1e-08", "1/n"  # penalties, as benchopt writes them
 NAMES = {
