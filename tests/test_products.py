@@ -313,6 +313,24 @@ def test_products_of_some_rows_are_those_of_a_copy_of_them():
     assert some.adjoint(R) == pytest.approx(copied.adjoint(R), rel=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_outer_product_of_some_rows_is_that_of_a_copy_of_them(dtype, scaled, centred):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 5000)).astype(dtype)  # 120 rows of it are several blocks
+    before, indices = X.copy(), np.sort(rng.choice(300, 120, replace=False))
+    weights = rng.random(120)
+    mean = rng.standard_normal(5000) if centred else None
+    factors = rng.random(5000) if scaled else None
+    rows = X[indices].astype(np.float64) - (0.0 if mean is None else mean)
+    rows *= 1.0 if factors is None else factors
+    outer = SampledProducts(X, indices).outer(weights, mean, factors)
+    expected = np.sqrt(np.outer(weights, weights)) * (rows @ rows.T)
+    assert outer == pytest.approx(expected, rel=1e-12, abs=1e-9)
+    assert np.array_equal(X, before)
+
+
 def test_shared_tasks_give_their_results_in_order():
     tasks = [partial(lambda i: i, i) for i in range(100)]
     assert run_shared(tasks) == list(range(100))

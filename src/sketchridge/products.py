@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 CACHED_BLOCK_BYTES = 6 << 20
 # With many columns the products are bound by arithmetic, and larger blocks waste less.
 WIDE_BLOCK_BYTES = 32 << 20
+# Of a few sampled rows so much is gathered at a time: memory that is new costs more than a read.
+SAMPLED_BLOCK_BYTES = 1 << 20
 WIDE = 8
 # Below this many multiplications (of sparse data), or elements (of dense data), the compiled
 # kernels are not worth loading numba for.
@@ -304,6 +306,29 @@ class SampledProducts(DenseProducts):
             part = block[: rows.stop - first]
             np.take(self.X, self.indices[rows], axis=0, out=part, mode="clip")
             yield rows, part.astype(np.float64, copy=False)
+
+    def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
+        """S A Aᵀ S as of the rows alone, which are gathered a few columns at a time.
+
+        Every thread has a sum of its own.
+        """
+        scale = np.sqrt(weights)[:, None]
+        step = max(1, SAMPLED_BLOCK_BYTES // (8 * self.count))
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((self.count, self.count))
+            for first in range(start, stop, step):
+                columns = slice(first, min(first + step, stop))
+                block = self.X[self.indices, columns].astype(np.float64, copy=False)
+                if mean is not None:
+                    block -= mean[columns]
+                block *= scale if factors is None else scale * factors[columns]
+                total += block @ block.T
+            return total
+
+        with single_threaded_blas():
+            ranges = even_ranges(self.X.shape[1], thread_count())
+            return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
 
 
 def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:

@@ -28,6 +28,10 @@ class CertifiedSolver(RidgeSolver):
             return None
         return self.levels[done] if self.patient or seconds_left > 0 else None
 
+    def pre_run_hook(self, setting):
+        self.solution = None  # its preconditioner is memory that the next run would find new
+        super().pre_run_hook(setting)
+
     def warm_up(self):
         # On the problem itself, for other sizes compile other kernels.
         self.fit(self.X, self.y, self.lam, self.warm_up_level)

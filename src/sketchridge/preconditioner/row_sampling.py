@@ -10,7 +10,12 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows, uniform_rows
-from sketchridge.preconditioner.factor import SketchedRows, factorise, sparse_factor
+from sketchridge.preconditioner.factor import (
+    ShiftedCholesky,
+    SketchedRows,
+    sparse_factor,
+    usable_shift,
+)
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
@@ -19,6 +24,7 @@ from sketchridge.preconditioner.sketched import (
     probe_vector,
 )
 from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.products import SampledProducts
 
 Method = Literal["uniform", "leverage"]
 # A share of the draws is uniform: the scores are approximate, and no row may be left out.
@@ -64,6 +70,13 @@ class RowSample:
         sampled = problem.X[self.indices].astype(np.float64)
         matrix = scipy.sparse.csr_array(scipy.sparse.diags_array(scales) @ sampled)
         return SketchedRows.of(matrix, mean, scales)
+
+    def outer(self, problem: RidgeProblem) -> Array:
+        """A Aᵀ, dense (s, s); dense rows are read and not kept."""
+        if not isinstance(problem.X, np.ndarray):
+            return self.rows(problem).outer()
+        problem.passes += self.indices.size / problem.n
+        return SampledProducts(problem.X, self.indices).outer(self.scales**2, problem.mean)
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
@@ -176,9 +189,10 @@ def counted_dimension(problem: RidgeProblem, rows: int, rng: np.random.Generator
     used; and a larger λ leaves fewer of them, but not by more than its ratio.
     """
     sample = RowSample.uniform(problem, rows, rng)
-    share, few = float(problem.weights[sample.indices].sum()), sample.rows(problem)
-    if not np.isfinite(few.size):
+    share, outer = float(problem.weights[sample.indices].sum()), sample.outer(problem)
+    size = float(np.trace(outer))
+    if not np.isfinite(outer).all():
         return np.inf  # whoever reads all rows will tell
-    factor, raised = factorise(few, share * problem.lam)
-    used = factor.cholesky.effective_dimension
+    mu, raised = usable_shift(share * problem.lam, rows, size)
+    used = ShiftedCholesky.of(outer, mu, size).effective_dimension
     return np.inf if raised or used >= rows else used / (1.0 - used / rows)
