@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import DegreesCounter
+from sketchridge.cholesky import factorise_in_place
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import EPSILON
 from sketchridge.products import DenseProducts, add_gram, mirrored
@@ -141,9 +142,8 @@ class ShiftedCholesky:
         """Factorise M + μI; M, in C order, is overwritten."""
         diagonal = M.diagonal().copy()
         M[np.diag_indices_from(M)] += mu
-        with blas_threads(len(M) ** 3 / 3):
-            array, info = scipy.linalg.lapack.dpotrf(M.T, lower=1, clean=0, overwrite_a=1)
-        if info != 0:
+        array = M.T  # in LAPACK's order
+        if not factorise_in_place(array):
             raise np.linalg.LinAlgError(
                 f"a normal matrix of side {len(diagonal)} is not positive definite with μ = {mu:g}"
             )

@@ -19,6 +19,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from sketchridge.cholesky import factorise_in_place
 from sketchridge.preconditioner.base import Array
 from sketchridge.preconditioner.factor import (
     COUNTED_SIDE,
@@ -32,7 +33,7 @@ from sketchridge.preconditioner.factor import (
     usable_shift,
 )
 from sketchridge.products import DenseProducts, add_gram
-from sketchridge.threads import blas_threads, run_all, run_shared, thread_count
+from sketchridge.threads import run_all, run_shared, thread_count
 
 Narrow = NDArray[np.float32]
 
@@ -454,10 +455,7 @@ def _factorised_in_place(total: Narrow, mu: float) -> bool:
     """The lower triangle of `total` becomes the factor of it and μI; whether that is possible."""
     diagonal = np.diag_indices_from(total)
     total[diagonal] += np.float32(mu)
-    with blas_threads(len(total) ** 3 / 6):
-        # The transpose is in LAPACK's order, and its upper triangle is the lower one of `total`.
-        _, info = scipy.linalg.lapack.spotrf(total.T, lower=0, clean=0, overwrite_a=1)
-    return bool(info == 0 and np.isfinite(total[diagonal]).all())
+    return factorise_in_place(total) and bool(np.isfinite(total[diagonal]).all())
 
 
 def narrow_memory(rows: int, d: int) -> int:

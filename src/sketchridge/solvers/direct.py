@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import Curvature, DegreesCounter
+from sketchridge.cholesky import factorise_in_place
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
@@ -99,6 +100,16 @@ def _singular_event(problem: RidgeProblem) -> str:
     )
 
 
+def _factorised(normal: Array) -> Array:
+    """The factor of a symmetric matrix in C order, in its memory: the lower triangle."""
+    factor = normal.T  # in LAPACK's order
+    if not factorise_in_place(factor):
+        raise np.linalg.LinAlgError(
+            f"a normal matrix of side {len(factor)} is not positive definite"
+        )
+    return factor
+
+
 @dataclass(frozen=True, eq=False)
 class PrimalCholesky:
     """The Cholesky factor of C + λI, (d, d)."""
@@ -113,8 +124,7 @@ class PrimalCholesky:
         """Form and factorise the normal matrix."""
         H = problem.products.gram(problem.weights, problem.mean)
         H[np.diag_indices_from(H)] += problem.lam
-        with blas_threads(len(H) ** 3 / 3):
-            factor = scipy.linalg.cholesky(H, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factorised(H)
         trace = problem.raw_trace + problem.d * problem.lam
         return cls(problem, factor, problem.lam, trace)
 
@@ -180,8 +190,7 @@ class DualCholesky:
         """Form and factorise the dual normal matrix."""
         K = problem.products.outer(problem.weights, problem.mean)
         K[np.diag_indices_from(K)] += problem.lam
-        with blas_threads(len(K) ** 3 / 3):
-            factor = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        factor = _factorised(K)
         return cls(problem, factor, problem.lam)
 
     def first(self) -> Array:
