@@ -1,5 +1,7 @@
 """The synthetic problems: their distribution, checked by what Haar measure implies."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -88,6 +90,14 @@ def test_the_true_coefficients_are_standard_gaussian():
     values = np.array([synthetic(2, 3, 1, np.random.default_rng(seed))[1] for seed in range(3000)])
     assert values[:, 0].var() == pytest.approx(1.1, rel=4.5 * np.sqrt(2 / 3000))
     assert stats.kstest(values[:, 0] / np.sqrt(1.1), "norm").pvalue > 1e-4
+
+
+def test_a_large_gram_matrix_is_factorised_in_parts(monkeypatch):
+    M = np.random.default_rng(0).standard_normal((30, 12))
+    whole = apply_haar(90, M, np.random.default_rng(1))
+    module = import_module(apply_haar.__module__)  # `sketchridge.data.synthetic` is the function
+    monkeypatch.setattr(module, "LARGEST", 7)  # 30 columns are four parts and a rest
+    np.testing.assert_allclose(apply_haar(90, M, np.random.default_rng(1)), whole, atol=1e-12)
 
 
 def test_the_same_seed_gives_the_same_problem():

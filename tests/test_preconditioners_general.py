@@ -12,7 +12,7 @@ from sketchridge.preconditioner import base, embedding, narrow
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
 from sketchridge.preconditioner.factor import SketchedRows, factorise
-from sketchridge.preconditioner.row_sampling import counted_dimension, leverage
+from sketchridge.preconditioner.row_sampling import RowSample, counted_dimension, leverage
 from sketchridge.preconditioner.sketched import probe_vector
 from sketchridge.problem import RidgeProblem
 from sketchridge.products import scaled_copy
@@ -678,6 +678,7 @@ def test_sketched_rows_multiply_as_their_dense_matrix(shape, sparse_rows):
         np.trace(np.linalg.inv((A.T @ A if shape[0] > 4 else A @ A.T) + 0.5 * np.eye(4))),
     )
     assert notes == ()
+    assert factor.cholesky.array.flags.f_contiguous  # else LAPACK copies it with every use
 
 
 @pytest.mark.parametrize("mu", [1e-2, 1e-6, 1e-9, 1e-11])
@@ -718,6 +719,24 @@ def test_a_sample_counts_the_degrees_of_freedom_from_above(power, lam):
     assert counted >= 0.9 * expected
     if expected <= 50:
         assert counted <= 1.6 * expected + 2
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_outer_product_of_a_sample_is_that_of_its_rows(fit_intercept):
+    rng = np.random.default_rng(4)
+    X, weights = rng.standard_normal((200, 90)) + 1.0, rng.random(200)
+    problem = RidgeProblem(X, np.zeros((200, 1)), 1e-3, weights, fit_intercept)
+    sample = RowSample.uniform(problem, 40, rng)
+    rows = sample.rows(problem).matrix
+    assert sample.outer(problem) == pytest.approx(rows @ rows.T, rel=1e-12, abs=1e-14)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+@pytest.mark.filterwarnings("error")
+def test_a_sample_of_rows_that_are_no_numbers_counts_nothing(value):
+    X = np.random.default_rng(5).standard_normal((60, 80))
+    X[:, 7] = value  # rows are checked later, by whoever reads all
+    assert counted_dimension(make(X, np.zeros(60), 1e-3), 20, np.random.default_rng(0)) == np.inf
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

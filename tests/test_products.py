@@ -313,12 +313,13 @@ def test_products_of_some_rows_are_those_of_a_copy_of_them():
     assert some.adjoint(R) == pytest.approx(copied.adjoint(R), rel=1e-10)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("centred", [False, True])
-def test_the_outer_product_of_some_rows_is_that_of_a_copy_of_them(dtype, scaled, centred):
+def test_the_outer_product_of_some_rows_is_that_of_a_copy_of_them(dtype, order, scaled, centred):
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((300, 5000)).astype(dtype)  # 120 rows of it are several blocks
+    X = np.array(rng.standard_normal((300, 5000)), dtype=dtype, order=order)
     before, indices = X.copy(), np.sort(rng.choice(300, 120, replace=False))
     weights = rng.random(120)
     mean = rng.standard_normal(5000) if centred else None

@@ -286,6 +286,8 @@ def test_primal_and_dual_cholesky_agree(kind, lam):
     X, y = data(kind, "wide")
     problem = make_problem(X, y, lam, fit_intercept=True)[0]
     primal, dual = direct.PrimalCholesky.of(problem), direct.DualCholesky.of(problem)
+    # Else LAPACK copies them with every use.
+    assert primal.factor.flags.f_contiguous and dual.factor.flags.f_contiguous
     size = np.linalg.norm(dual.first())
     assert np.linalg.norm(primal.first() - dual.first()) <= 1e-13 / lam * size
     G = np.random.default_rng(0).standard_normal((120, 2))

@@ -1,8 +1,9 @@
 """Cholesky factors in place, on all threads.
 
 OpenBLAS's own on two threads ends the process with a segmentation fault where the side is about
-16000 (0.3.30, as in scipy 1.17; 12000 is fine, and so is one thread). Large matrices are factorised
-here by blocks, of which LAPACK sees one at a time.
+16000 (0.3.30, as in scipy 1.17; 12000 is fine, and so is one thread): its symmetric product keeps
+more than its buffer holds. Large matrices are factorised here by blocks, of which LAPACK sees one
+at a time.
 """
 
 from __future__ import annotations
@@ -27,9 +28,24 @@ BLOCK = 1024
 def factorise_in_place(A: Matrix) -> bool:
     """The lower triangle of A, in either order, becomes its factor L; whether that is possible.
 
-    What is above the diagonal stays as it is.
+    What is above the diagonal is not read, and stays as it is.
     """
+    assert A.flags.f_contiguous or A.flags.c_contiguous, "LAPACK would factorise a copy"
     return _by_blocks(A) if len(A) > LARGEST else _by_lapack(A)
+
+
+def in_lapack_order(symmetric: Matrix) -> Matrix:
+    """The same matrix with its columns contiguous, without a copy."""
+    return symmetric if symmetric.flags.f_contiguous else symmetric.T
+
+
+def inverse_trace(L: Matrix) -> float:
+    """tr (L Lᵀ)⁻¹ = ‖L⁻¹‖², of a factor in float64; infinite where it is singular."""
+    with blas_threads(len(L) ** 3 / 3):
+        inverse, info = scipy.linalg.lapack.dtrtri(L, lower=1)
+    if info != 0:
+        return float("inf")
+    return float(sum(np.sum(inverse[j:, j] ** 2) for j in range(len(L))))
 
 
 def _by_lapack(A: Matrix) -> bool:
@@ -53,16 +69,19 @@ def _by_blocks(A: Matrix) -> bool:
                 return False
             A[here, here] = corner
             below = parts[place + 1 :]
-            run_shared([partial(_divide, A, rows, here, corner) for rows in below])
+            _divide(A, slice(here.stop, None), here, corner)
             pairs = [(i, j) for count, i in enumerate(below) for j in below[: count + 1]]
             run_shared([partial(_subtract, A, i, j, here) for i, j in pairs])
     return True
 
 
 def _divide(A: Matrix, rows: slice, columns: slice, corner: Matrix) -> None:
-    """A block below the corner becomes what it is of the factor, A L⁻ᵀ."""
+    """What is below the corner becomes what it is of the factor, A L⁻ᵀ."""
     _, trsm = _routines(A)
-    A[rows, columns] = trsm(1.0, corner, A[rows, columns], side=1, lower=1, trans_a=1)
+    below = A[rows, columns]
+    if below.size:
+        with blas_threads(float(below.size) * len(corner)):
+            A[rows, columns] = trsm(1.0, corner, below, side=1, lower=1, trans_a=1)
 
 
 def _subtract(A: Matrix, i: slice, j: slice, columns: slice) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.advice import ITERATIONS_A_DIRECTION, svrg_epochs
+from sketchridge.cholesky import LARGEST
 from sketchridge.machine import Machine
 from sketchridge.problem import RidgeProblem
 
@@ -54,6 +55,8 @@ NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
 # A Gram matrix is made at this share of the speed of a product; weighting or centring its rows,
 # block by block, takes so many passes.
 GRAM_SHARE, SCALED_BLOCKS = 0.75, 5.0
+# A factor that is made by blocks takes longer than LAPACK's own (docs/decisions/24).
+BY_BLOCKS = 0.75
 # Rows in float32 are read so many times besides, to flatten them where that pays and for the
 # certificate; and what that takes whatever their number.
 NARROW_READS, NARROW_FIXED = 6.0, 2e-3
@@ -115,8 +118,7 @@ class Costs:
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
             gram += 8.0 * side**2 / self.machine.bandwidth
-        factor = side**3 / 3 / self.machine.factor_flops
-        return gram + factor + FIXED_PASSES * self.a_pass + DIRECT
+        return gram + self._factor(side) + FIXED_PASSES * self.a_pass + DIRECT
 
     def sampled_rows(self, rows: int, narrow: bool = False) -> float:
         """The Gram matrix of sampled rows and its factor, in float32 if they are narrow."""
@@ -127,7 +129,12 @@ class Costs:
         gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops * faster)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
-        return gram + side**3 / 3 / (self.machine.factor_flops * faster) + besides
+        return gram + self._factor(side) / faster + besides
+
+    def _factor(self, side: int) -> float:
+        """The Cholesky factor of a matrix of this side, in float64."""
+        share = BY_BLOCKS if side > LARGEST else 1.0
+        return side**3 / 3 / (share * self.machine.factor_flops)
 
     def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""

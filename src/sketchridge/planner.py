@@ -39,6 +39,7 @@ from sketchridge.preconditioner import (
     RowSampling,
     ScaledPreconditioner,
     counted_dimension,
+    counting_memory,
 )
 from sketchridge.preconditioner.embedding import Storage, even_buckets
 from sketchridge.preconditioner.narrow import SHIFT
@@ -402,7 +403,7 @@ def _dimension(
 ) -> float:
     """The effective dimension, or d where counting it would cost too much."""
     worth = sure and costs.sampled_rows(COUNTED_ROWS) <= COUNTED_SHARE * sure[0].seconds
-    fits = 8 * RowSampling(rows=min(COUNTED_ROWS, problem.n)).memory(problem) <= limit
+    fits = counting_memory(COUNTED_ROWS) <= limit
     if not worth or not fits or min(problem.n, problem.d) < 4 * COUNTED_ROWS:
         return float(problem.d)
     return min(counted_dimension(problem, COUNTED_ROWS, rng), float(problem.d))

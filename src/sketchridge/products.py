@@ -323,7 +323,8 @@ class SampledProducts(DenseProducts):
                 if mean is not None:
                     block -= mean[columns]
                 block *= scale if factors is None else scale * factors[columns]
-                total += block @ block.T
+                with np.errstate(over="ignore", invalid="ignore"):  # rows may not be checked yet
+                    total += block @ block.T
             return total
 
         with single_threaded_blas():

@@ -6,6 +6,8 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from sketchridge.cholesky import LARGEST, factorise_in_place
+
 Array = NDArray[np.float64]
 NOISE_VARIANCE = 0.1
 # A Gaussian matrix this many times as tall as wide is so well conditioned (below 6, almost surely)
@@ -67,13 +69,28 @@ def apply_haar(n: int, M: Array, rng: np.random.Generator) -> Array:
     if n < TALL * rank:
         return haar(n, rank, rng) @ M
     G = rng.standard_normal((n, rank))
-    R = scipy.linalg.cholesky(G.T @ G, overwrite_a=True, check_finite=False)
-    M = scipy.linalg.solve_triangular(R, M, check_finite=False)
+    lower = _factor_of_gram(G)
+    M = scipy.linalg.solve_triangular(lower, M, lower=True, trans="T", check_finite=False)
     product = G if M.shape[1] == rank else np.empty((n, M.shape[1]))
     for start in range(0, n, ROWS_AT_A_TIME):
         rows = slice(start, start + ROWS_AT_A_TIME)
         product[rows] = G[rows] @ M
     return product
+
+
+def _factor_of_gram(G: Array) -> Array:
+    """The lower Cholesky factor of GᵀG; a large one in parts, both of them (see cholesky.py)."""
+    side = G.shape[1]
+    if side <= LARGEST:
+        upper: Array = scipy.linalg.cholesky(G.T @ G, overwrite_a=True, check_finite=False)
+        return upper.T
+    lower = np.empty((side, side))
+    for start in range(0, side, LARGEST):
+        columns = slice(start, start + LARGEST)
+        lower[:, columns] = G.T @ G[:, columns]
+    possible = factorise_in_place(lower)
+    assert possible, "a Gaussian matrix has full rank"
+    return lower
 
 
 def haar(rows: int, columns: int, rng: np.random.Generator) -> Array:

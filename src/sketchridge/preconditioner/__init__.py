@@ -19,7 +19,11 @@ from sketchridge.preconditioner.low_rank import (
     Nystrom,
     from_spectrum,
 )
-from sketchridge.preconditioner.row_sampling import RowSampling, counted_dimension
+from sketchridge.preconditioner.row_sampling import (
+    RowSampling,
+    counted_dimension,
+    counting_memory,
+)
 from sketchridge.preconditioner.scaled import ScaledPreconditioner
 from sketchridge.preconditioner.sketched import SketchedPreconditioner
 
@@ -53,5 +57,6 @@ __all__ = [
     "SketchedPreconditioner",
     "by_columns",
     "counted_dimension",
+    "counting_memory",
     "from_spectrum",
 ]

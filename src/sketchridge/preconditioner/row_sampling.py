@@ -24,7 +24,8 @@ from sketchridge.preconditioner.sketched import (
     probe_vector,
 )
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import SampledProducts
+from sketchridge.products import SAMPLED_BLOCK_BYTES, SampledProducts
+from sketchridge.threads import thread_count
 
 Method = Literal["uniform", "leverage"]
 # A share of the draws is uniform: the scores are approximate, and no row may be left out.
@@ -72,9 +73,7 @@ class RowSample:
         return SketchedRows.of(matrix, mean, scales)
 
     def outer(self, problem: RidgeProblem) -> Array:
-        """A Aᵀ, dense (s, s); dense rows are read and not kept."""
-        if not isinstance(problem.X, np.ndarray):
-            return self.rows(problem).outer()
+        """A Aᵀ of dense data, (s, s): the rows are read and not kept."""
         problem.passes += self.indices.size / problem.n
         return SampledProducts(problem.X, self.indices).outer(self.scales**2, problem.mean)
 
@@ -182,8 +181,13 @@ def leverage(problem: RidgeProblem, rng: np.random.Generator) -> Array:
     return mixed
 
 
+def counting_memory(rows: int) -> int:
+    """Bytes that counting takes: of every thread a sum, a product, and some columns twice."""
+    return thread_count() * 2 * (8 * rows**2 + SAMPLED_BLOCK_BYTES)
+
+
 def counted_dimension(problem: RidgeProblem, rows: int, rng: np.random.Generator) -> float:
-    """About tr C(C + λI)⁻¹, from above, by so many random rows; they are read.
+    """About tr C(C + λI)⁻¹ of dense data, from above, by so many random rows; they are read.
 
     In a sample λ does as much as λ/(1 − k/s) in the data, where k of the s degrees of freedom are
     used; and a larger λ leaves fewer of them, but not by more than its ratio.
@@ -191,8 +195,8 @@ def counted_dimension(problem: RidgeProblem, rows: int, rng: np.random.Generator
     sample = RowSample.uniform(problem, rows, rng)
     share, outer = float(problem.weights[sample.indices].sum()), sample.outer(problem)
     size = float(np.trace(outer))
-    if not np.isfinite(outer).all():
+    if not np.isfinite(size):
         return np.inf  # whoever reads all rows will tell
-    mu, raised = usable_shift(share * problem.lam, rows, size)
+    mu, raised = usable_shift(share * problem.lam, len(outer), size)
     used = ShiftedCholesky.of(outer, mu, size).effective_dimension
     return np.inf if raised or used >= rows else used / (1.0 - used / rows)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import Curvature, DegreesCounter
-from sketchridge.cholesky import factorise_in_place
+from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
@@ -40,7 +40,10 @@ class Direct:
     default_preconditioner: ClassVar[str] = "none"
 
     def memory(self, problem: RidgeProblem, rank: int) -> int:
-        """The normal matrix and its factor; a dense copy of X and more where it is singular."""
+        """The normal matrix, which becomes its factor, and as much to make it or its inverse.
+
+        A dense copy of X and more where it is singular.
+        """
         side = min(problem.n, problem.d)
         known = problem.knows_norms
         if _is_singular(problem, problem.raw_trace if known else MARGIN * problem.guessed_trace):
@@ -101,8 +104,8 @@ def _singular_event(problem: RidgeProblem) -> str:
 
 
 def _factorised(normal: Array) -> Array:
-    """The factor of a symmetric matrix in C order, in its memory: the lower triangle."""
-    factor = normal.T  # in LAPACK's order
+    """The factor of a symmetric matrix, in its memory: the lower triangle."""
+    factor = in_lapack_order(normal)
     if not factorise_in_place(factor):
         raise np.linalg.LinAlgError(
             f"a normal matrix of side {len(factor)} is not positive definite"
@@ -137,11 +140,7 @@ class PrimalCholesky:
         """A lower bound of the eigenvalues of H: λ, or 1/tr(H⁻¹) where λ is nearly nothing."""
         if self.lam >= NEARLY_NOTHING * self.trace:
             return self.lam
-        with blas_threads(len(self.factor) ** 3 / 3):
-            inverse, info = scipy.linalg.lapack.dtrtri(self.factor, lower=1)
-        if info != 0:
-            return self.lam
-        return max(self.lam, 1.0 / float(np.sum(np.tril(inverse) ** 2)) - self._error)
+        return max(self.lam, 1.0 / inverse_trace(self.factor) - self._error)
 
     @property
     def _error(self) -> float:
