@@ -43,8 +43,10 @@ SPARSE_COLUMN = 0.3
 DENSE_EPOCH, SPARSE_EPOCH = 3.0, 10.0
 DUAL_EPOCH = 2.0
 # Threads that share it hold each other up by this, and weighing their moves takes so many seconds a
-# row and column. Each doubling of the threads takes so many times the epochs.
-SHARED, WEIGHING, MORE_EPOCHS = 1.15, 2e-8, 1.2
+# row and column. Each doubling of the threads takes this share more of the epochs; those beyond a
+# few take less.
+SHARED, WEIGHING = 1.15, 2e-8
+MORE_EPOCHS, A_FEW, MORE_LATER = 0.35, 6.0, 0.1
 # Shuffled rows need so many of the epochs that are proved for rows drawn at random.
 SHUFFLED = 0.36
 # A pass over codes takes this share of one over float64: it is bound by arithmetic.
@@ -313,4 +315,6 @@ def shuffled_epochs(hardest: float, tol: float) -> float:
 
 def shared_epochs(epochs: float, threads: int) -> float:
     """The epochs that threads take whose moves are weighed, where one takes so many."""
-    return float(MORE_EPOCHS ** np.log2(threads) * epochs)
+    few = min(epochs, A_FEW)
+    more = MORE_EPOCHS * few + MORE_LATER * (epochs - few)
+    return epochs + float(np.log2(threads)) * more
