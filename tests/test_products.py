@@ -313,6 +313,23 @@ def test_products_of_some_rows_are_those_of_a_copy_of_them():
     assert some.adjoint(R) == pytest.approx(copied.adjoint(R), rel=1e-10)
 
 
+@pytest.mark.parametrize("few_columns", [0, 1000])
+@pytest.mark.parametrize("kind", ["even", "weighed", "centred"])
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_gram_matrix_is_the_same_by_rows_and_by_columns(few_columns, kind, sampled, monkeypatch):
+    monkeypatch.setattr("sketchridge.products.FEW_COLUMNS", few_columns)
+    rng = np.random.default_rng(6)
+    X, indices = rng.standard_normal((3000, 70)), np.arange(0, 3000, 2)
+    rows = X[indices] if sampled else X
+    weights = np.full(len(rows), 0.3) if kind == "even" else rng.random(len(rows))
+    mean = rng.standard_normal(70) if kind == "centred" else None
+    centred = rows - (0.0 if mean is None else mean)
+    products = SampledProducts(X, indices) if sampled else DenseProducts(X)
+    gram = products.gram(weights, mean)
+    assert gram == pytest.approx(centred.T @ (weights[:, None] * centred), rel=1e-11, abs=1e-10)
+    assert np.array_equal(gram, gram.T)
+
+
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("scaled", [False, True])

@@ -32,6 +32,8 @@ WIDE = 8
 # kernels are not worth loading numba for.
 SMALL_WORK = 300_000
 LARGE_MATRIX = 2_000_000
+# Up to so many columns every thread has a Gram matrix of its own rows; else they share one.
+FEW_COLUMNS = 1000
 SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
 VECTORISED = 16
 SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
@@ -252,17 +254,33 @@ class DenseProducts:
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
-        total = np.zeros((self.X.shape[1], self.X.shape[1]))
-        if mean is None and np.all(weights == weights[0]):  # the rows as they are, without a copy
-            for _, block in self._blocks(WIDE, 0, self.X.shape[0]):
-                add_gram(block, total)
-            total *= weights[0]
-            return mirrored(total)
+        d = self.X.shape[1]
+        even = mean is None and bool(np.all(weights == weights[0]))
         scale = np.sqrt(weights)[:, None]
-        for rows, block in self._blocks(WIDE, 0, self.X.shape[0]):
-            scaled = (block if mean is None else block - mean) * scale[rows]
-            add_gram(scaled, total)
-        return mirrored(total)
+
+        def scaled(start: int, stop: int) -> Iterator[Array]:
+            for rows, block in self._blocks(WIDE, start, stop):
+                if even:  # the rows as they are, without a copy
+                    yield block
+                else:
+                    yield (block if mean is None else block - mean) * scale[rows]
+
+        def part(start: int, stop: int) -> Array:
+            total = np.zeros((d, d))
+            for block in scaled(start, stop):
+                total += block.T @ block
+            return total
+
+        if d <= FEW_COLUMNS:
+            total = _added(self._by_threads(d, part))
+        else:
+            total = np.zeros((d, d))
+            for block in scaled(0, self.count):
+                add_gram(block, total)
+            mirrored(total)
+        if even:
+            total *= weights[0]
+        return total
 
     def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
         """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""

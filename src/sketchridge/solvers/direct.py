@@ -17,8 +17,9 @@ from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.products import FEW_COLUMNS
 from sketchridge.solvers.base import Array, Iterate, Iterates
-from sketchridge.threads import blas_threads
+from sketchridge.threads import blas_threads, thread_count
 
 # λ below this share of the trace, times the size, drowns in the rounding of the normal matrix.
 SINGULAR = 8 * EPSILON
@@ -42,13 +43,13 @@ class Direct:
     def memory(self, problem: RidgeProblem, rank: int) -> int:
         """The normal matrix, which becomes its factor, and as much to make it or its inverse.
 
-        A dense copy of X and more where it is singular.
+        Two of every thread, where it is small. A dense copy of X and more where it is singular.
         """
         side = min(problem.n, problem.d)
         known = problem.knows_norms
         if _is_singular(problem, problem.raw_trace if known else MARGIN * problem.guessed_trace):
             return 2 * problem.n * problem.d + 4 * side**2
-        return 2 * side**2
+        return 2 * side**2 * (thread_count() if side <= FEW_COLUMNS else 1)
 
     def iterates(
         self,
