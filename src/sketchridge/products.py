@@ -32,7 +32,7 @@ WIDE = 8
 # kernels are not worth loading numba for.
 SMALL_WORK = 300_000
 LARGE_MATRIX = 2_000_000
-# Up to so many columns every thread has a Gram matrix of its own rows; else they share one.
+# Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
 FEW_COLUMNS = 1000
 SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
 VECTORISED = 16
@@ -258,24 +258,28 @@ class DenseProducts:
         even = mean is None and bool(np.all(weights == weights[0]))
         scale = np.sqrt(weights)[:, None]
 
-        def scaled(start: int, stop: int) -> Iterator[Array]:
-            for rows, block in self._blocks(WIDE, start, stop):
+        def scaled(columns: int, start: int, stop: int) -> Iterator[Array]:
+            for rows, block in self._blocks(columns, start, stop):
                 if even:  # the rows as they are, without a copy
                     yield block
+                elif mean is None:
+                    yield block * scale[rows]
                 else:
-                    yield (block if mean is None else block - mean) * scale[rows]
+                    centred = block - mean
+                    centred *= scale[rows]
+                    yield centred
 
         def part(start: int, stop: int) -> Array:
             total = np.zeros((d, d))
-            for block in scaled(start, stop):
+            for block in scaled(1, start, stop):  # small blocks, for every thread has its own
                 total += block.T @ block
             return total
 
-        if d <= FEW_COLUMNS:
+        if gram_by_rows(self.count, d):
             total = _added(self._by_threads(d, part))
         else:
             total = np.zeros((d, d))
-            for block in scaled(0, self.count):
+            for block in scaled(WIDE, 0, self.count):
                 add_gram(block, total)
             mirrored(total)
         if even:
@@ -348,6 +352,11 @@ class SampledProducts(DenseProducts):
         with single_threaded_blas():
             ranges = even_ranges(self.X.shape[1], thread_count())
             return _added(run_all([partial(part, start, stop) for start, stop in ranges]))
+
+
+def gram_by_rows(n: int, d: int) -> bool:
+    """Whether every thread makes a Gram matrix of its own rows: they take no more than the data."""
+    return d <= FEW_COLUMNS and 2 * thread_count() * d <= n
 
 
 def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:

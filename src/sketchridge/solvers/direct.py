@@ -17,7 +17,7 @@ from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner import Preconditioner
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import FEW_COLUMNS
+from sketchridge.products import gram_by_rows
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.threads import blas_threads, thread_count
 
@@ -49,7 +49,8 @@ class Direct:
         known = problem.knows_norms
         if _is_singular(problem, problem.raw_trace if known else MARGIN * problem.guessed_trace):
             return 2 * problem.n * problem.d + 4 * side**2
-        return 2 * side**2 * (thread_count() if side <= FEW_COLUMNS else 1)
+        own = isinstance(problem.X, np.ndarray) and gram_by_rows(problem.n, problem.d)
+        return 2 * side**2 * (thread_count() if own else 1)
 
     def iterates(
         self,
