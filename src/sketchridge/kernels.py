@@ -1916,18 +1916,15 @@ def gathered_narrow_rows(
 
 
 @njit(nogil=True, cache=True)
-def pack_columns(numbers: Array, rows: int, width: int, starts: Array, lengths: Array) -> None:
-    """Of rows one after the other, keep some runs of columns, ascending, at the beginning."""
-    kept = np.empty(lengths.sum(), numbers.dtype)  # what is copied onto itself is not vectorised
+def pack_columns(numbers: Array, rows: int, width: int, columns: Array) -> None:
+    """Of rows one after the other, keep some columns, ascending, at the beginning.
+
+    No number is overwritten before it is read: it moves to the front, and so did those before it.
+    """
     for i in range(rows):
-        place = 0
-        for k in range(starts.size):
-            first = i * width + starts[k]
-            for j in range(lengths[k]):
-                kept[place + j] = numbers[first + j]
-            place += lengths[k]
-        for j in range(kept.size):
-            numbers[i * kept.size + j] = kept[j]
+        first, place = i * width, i * columns.size
+        for j in range(columns.size):
+            numbers[place + j] = numbers[first + columns[j]]
 
 
 @njit(nogil=True, cache=True)

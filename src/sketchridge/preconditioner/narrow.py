@@ -92,9 +92,7 @@ class NarrowRows:
         from sketchridge import kernels
 
         numbers = rows.reshape(-1)
-        # Runs of them begin and end where the next column is of the other kind.
-        ends = np.flatnonzero(np.diff(np.concatenate([[False], filled, [False]])))
-        kernels.pack_columns(numbers, s, d, ends[::2], np.diff(ends)[::2])
+        kernels.pack_columns(numbers, s, d, columns)
         packed = numbers[: s * columns.size].reshape(s, columns.size)
         return cls(packed, columns, d, size)
 
