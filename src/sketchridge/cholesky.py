@@ -45,7 +45,8 @@ def inverse_trace(L: Matrix) -> float:
         inverse, info = scipy.linalg.lapack.dtrtri(L, lower=1)
     if info != 0:
         return float("inf")
-    return float(sum(np.sum(inverse[j:, j] ** 2) for j in range(len(L))))
+    columns = (inverse[j:, j] for j in range(len(L)))
+    return float(sum(np.vdot(column, column) for column in columns))
 
 
 def _by_lapack(A: Matrix) -> bool:
