@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, solve
+from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, products, solve
 from sketchridge.certificate import certified_gap
 from sketchridge.preconditioner import base, embedding, narrow
 from sketchridge.preconditioner.diagonal import Columns
@@ -1018,3 +1018,40 @@ def test_what_certifies_a_narrow_factor_is_no_later_and_below(rows):
     assert np.linalg.eigvalsh(room)[0] >= -1e-12
     G = np.random.default_rng(0).standard_normal((problem.d, 4))
     assert np.all(curvature.energy(G) <= built.factor.energy(G) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("steep", [False, True], ids=["even", "steep"])
+@pytest.mark.parametrize(
+    ("shape", "few_columns"),
+    [((20, 60), 1000), ((2500, 40), 1000), ((4200, 24), 1), ((30, 24), 1000)],
+    ids=["few rows", "a sum for every thread", "blocks of rows", "hardly more rows"],
+)
+def test_the_matrix_to_factorise_is_that_of_flattened_rows(monkeypatch, shape, few_columns, steep):
+    monkeypatch.setattr(products, "FEW_COLUMNS", few_columns)
+    rng = np.random.default_rng(0)
+    sizes = np.arange(1.0, shape[1] + 1) ** (-3.0 if steep else 0.0)
+    rows = narrow.NarrowRows.of(rng.standard_normal(shape) * sizes)
+    flattening = narrow.Flattening.of(rows, 1e-9 * rows.size)
+    assert bool(flattening.shares.size) is (steep or rows.few)
+    found = flattening.smaller_side(rows)
+    flat = rows.widened() @ flattening.apply(np.eye(shape[1]))
+    expected = flat @ flat.T if rows.few else flat.T @ flat
+    np.testing.assert_allclose(
+        np.tril(found), np.tril(expected), rtol=0, atol=1e-6 * np.trace(expected)
+    )
+
+
+@pytest.mark.parametrize("filled", ["all", "but one in three", "the last", "none but the first"])
+def test_columns_of_zeros_are_left_out_of_narrow_rows(filled):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((7, 9))
+    kept = {
+        "all": np.arange(9),
+        "but one in three": np.array([0, 1, 3, 4, 6, 7]),
+        "the last": np.array([8]),
+        "none but the first": np.array([0]),
+    }[filled]
+    rows[:, np.setdiff1d(np.arange(9), kept)] = 0.0
+    packed = narrow.NarrowRows.of(rows)
+    np.testing.assert_array_equal(packed.matrix, rows[:, kept].astype(np.float32))
+    np.testing.assert_array_equal(packed.widened(), rows.astype(np.float32))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,8 @@ from sketchridge.preconditioner.factor import (
     energy_from_residual,
     usable_shift,
 )
-from sketchridge.products import DenseProducts, add_gram
-from sketchridge.threads import run_all, run_shared, thread_count
+from sketchridge.products import DenseProducts, add_gram, even_ranges, gram_by_rows
+from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Narrow = NDArray[np.float32]
 
@@ -51,8 +50,8 @@ FLATTENED, STEEPEST, WORTHWHILE = 8, 1e-10, 2.0
 WELL_ABOVE = 100.0
 # They are found in so many rows at most.
 LEARNED_FROM = 512
-# Rows at a time that are flattened, and of these a thread.
-BLOCK, CHUNK = 4096, 128
+# Rows at a time that are flattened, and of these a thread; or by a thread that is on its own.
+BLOCK, CHUNK, OWN_BLOCK = 4096, 128, 1024
 # Bytes of the columns at a time that are flattened, where the rows are few.
 BLOCK_BYTES = 8 << 20
 # Columns of zeros are left out where they are at least one in so many.
@@ -183,33 +182,72 @@ class Flattening:
         """The matrix to factorise, in float32: of the rows where they are few, or the columns."""
         A = rows.matrix
         total = np.zeros((min(A.shape), min(A.shape)), np.float32)
-        if not self.shares.size:
-            add_gram(A, total)  # few rows are always flattened
-        elif rows.few:
+        if rows.few:  # they are always flattened
             self._add_outer(A, total)
-        else:
+        elif gram_by_rows(*A.shape):
+            self._add_own_grams(A, total)
+        elif self.shares.size:
             self._add_gram(A, total)
+        else:
+            add_gram(A, total)
         return total
 
     def _add_outer(self, A: Narrow, total: Narrow) -> None:
         """Add A T² Aᵀ to the lower triangle of total (s, s): by blocks of columns of A T."""
+        from sketchridge import kernels
+
         s, m = A.shape
         inner, step = self._inner(A), max(1, BLOCK_BYTES // (4 * s))
         block = np.empty((s, min(step, m)), np.float32)
+        subtract = kernels.subtract_eight
         for start in range(0, m, step):
             columns = slice(start, min(start + step, m))
+            part, across = A[:, columns], self._across[:, columns]
             flat = block[:, : columns.stop - start]
-            _flatten(A[:, columns], inner, self._across[:, columns], flat)
+            run_shared([partial(subtract, part[c], inner[c], across, flat[c]) for c in _chunks(s)])
             add_gram(flat.T, total)
 
     def _add_gram(self, A: Narrow, total: Narrow) -> None:
         """Add (A T)ᵀ(A T) to the lower triangle of total (m, m): by blocks of rows of A T."""
-        inner, block = self._inner(A), np.empty((min(BLOCK, len(A)), A.shape[1]), np.float32)
+        block = np.empty((min(BLOCK, len(A)), A.shape[1]), np.float32)
         for start in range(0, len(A), BLOCK):
-            rows = slice(start, min(start + BLOCK, len(A)))
-            flat = block[: rows.stop - start]
-            _flatten(A[rows], inner[rows], self._across, flat)
+            rows = A[start : start + BLOCK]
+            flat = block[: len(rows)]
+            run_shared([partial(self._flatten, rows[c], flat[c]) for c in _chunks(len(rows))])
             add_gram(flat, total)
+
+    def _add_own_grams(self, A: Narrow, total: Narrow) -> None:
+        """Add (A T)ᵀ(A T), of which every thread makes that of its rows."""
+        with single_threaded_blas():
+            ranges = even_ranges(len(A), thread_count())
+            own = run_all([partial(self._gram, A[start:stop]) for start, stop in ranges])
+        for each in own:
+            total += each
+
+    def _gram(self, A: Narrow) -> Narrow:
+        """(A T)ᵀ(A T), on this thread alone: what it has flattened is in its cache."""
+        if not self.shares.size:
+            return A.T @ A
+        total = np.zeros((A.shape[1], A.shape[1]), np.float32)
+        block = np.empty((min(OWN_BLOCK, len(A)), A.shape[1]), np.float32)
+        for start in range(0, len(A), OWN_BLOCK):
+            rows = A[start : start + OWN_BLOCK]
+            flat = block[: len(rows)]
+            self._flatten(rows, flat)
+            total += flat.T @ flat
+        return total
+
+    def _flatten(self, A: Narrow, out: Narrow) -> None:
+        """A T to out, on this thread alone.
+
+        In float64: what is subtracted is larger than what is left, and its rounding would be in
+        all.
+        """
+        from sketchridge import kernels
+
+        inner = np.empty((len(A), FLATTENED))
+        kernels.eight_products(A, self._scaled, 0, len(A), inner)
+        kernels.subtract_eight(A, inner, self._across, out)
 
     @cached_property
     def _across(self) -> Array:
@@ -218,28 +256,27 @@ class Flattening:
         across[: self.shares.size] = self.basis.T
         return across
 
+    @cached_property
+    def _scaled(self) -> Array:
+        """The same, times t."""
+        scaled = self._across.copy()
+        scaled[: self.shares.size] *= self.shares[:, None]
+        return scaled
+
     def _inner(self, A: Narrow) -> Array:
         """A U diag(t), (s, 8)."""
         from sketchridge import kernels
 
         inner = np.empty((len(A), FLATTENED))
-        scaled = self._across.copy()
-        scaled[: self.shares.size] *= self.shares[:, None]
-        cuts = np.linspace(0, len(A), thread_count() + 1).astype(int)
-        products = partial(kernels.eight_products, A, scaled)
-        run_all([partial(products, start, stop, inner) for start, stop in pairwise(cuts)])
+        products = partial(kernels.eight_products, A, self._scaled)
+        ranges = even_ranges(len(A), thread_count())
+        run_all([partial(products, start, stop, inner) for start, stop in ranges])
         return inner
 
 
-def _flatten(A: Narrow, inner: Array, across: Array, out: Narrow) -> None:
-    """A T = A − (A U diag(t)) Uᵀ to out, a few rows at a time on every thread.
-
-    In float64: what is subtracted is larger than what is left, and its rounding would be in all.
-    """
-    from sketchridge import kernels
-
-    parts = [slice(start, start + CHUNK) for start in range(0, len(A), CHUNK)]
-    run_shared([partial(kernels.subtract_eight, A[c], inner[c], across, out[c]) for c in parts])
+def _chunks(count: int) -> list[slice]:
+    """A few rows at a time, for whichever thread is free."""
+    return [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
 
 
 def _shift(rows: NarrowRows) -> float:
@@ -459,5 +496,10 @@ def _factorised_in_place(total: Narrow, mu: float) -> bool:
 def narrow_memory(rows: int, d: int) -> int:
     """Numbers (of eight bytes) that the rows, some of them flattened, and the factor take."""
     side = min(rows, d)
-    block = BLOCK_BYTES // 4 if rows < d else min(BLOCK, rows) * d
-    return (rows * d + block + side**2) // 2
+    if rows < d:
+        flattened = BLOCK_BYTES // 4
+    elif gram_by_rows(rows, d):  # every thread has a block, its sum and a product
+        flattened = thread_count() * (OWN_BLOCK * d + 2 * d**2)
+    else:
+        flattened = min(BLOCK, rows) * d
+    return (rows * d + flattened + side**2) // 2
