@@ -498,6 +498,26 @@ def test_memory_is_predicted(spec, shape, kind):
     assert peak <= 1.1 * predicted + few_vectors, f"{peak / predicted:.2f} of the prediction"
 
 
+@pytest.mark.parametrize("empty", [0, 100], ids=["full", "columns of zeros"])
+@pytest.mark.parametrize("rows", [2600, 1800, 1000], ids=str)
+def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
+    for module in (narrow, products):
+        monkeypatch.setattr(module, "thread_count", lambda: 2)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 500)) * np.arange(1.0, 501) ** -2
+    X[:, 500 - empty :] = 0.0
+    problem = make(X, X @ np.ones(500), 1e-8)
+    assert problem.raw_trace > 0
+    spec = Embedding(rows=rows, kind="countsketch", storage="float32")
+    predicted = 8 * spec.memory(problem)
+    assert "factorised in float32" in build(spec, problem).notes
+    tracemalloc.start()
+    build(spec, problem)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.6 * predicted <= peak <= 1.02 * predicted, f"{peak / predicted:.2f} of the prediction"
+
+
 @pytest.mark.parametrize(
     ("make_spec", "error", "said"),
     [
@@ -1028,6 +1048,11 @@ def test_what_certifies_a_narrow_factor_is_no_later_and_below(rows):
 )
 def test_the_matrix_to_factorise_is_that_of_flattened_rows(monkeypatch, shape, few_columns, steep):
     monkeypatch.setattr(products, "FEW_COLUMNS", few_columns)
+    for module in (narrow, products):
+        monkeypatch.setattr(module, "thread_count", lambda: 2)
+    # Several blocks of each kind, the last of them shorter.
+    for name, value in {"BLOCK": 1000, "CHUNK": 7, "OWN_BLOCK": 100, "BLOCK_BYTES": 2000}.items():
+        monkeypatch.setattr(narrow, name, value)
     rng = np.random.default_rng(0)
     sizes = np.arange(1.0, shape[1] + 1) ** (-3.0 if steep else 0.0)
     rows = narrow.NarrowRows.of(rng.standard_normal(shape) * sizes)

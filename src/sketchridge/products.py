@@ -355,8 +355,13 @@ class SampledProducts(DenseProducts):
 
 
 def gram_by_rows(n: int, d: int) -> bool:
-    """Whether every thread makes a Gram matrix of its own rows: they take no more than the data."""
-    return d <= FEW_COLUMNS and 2 * thread_count() * d <= n
+    """Whether every thread makes a Gram matrix of its own rows."""
+    return d <= columns_by_rows(n)
+
+
+def columns_by_rows(n: int) -> int:
+    """Of up to so many columns, for the threads' matrices take no more than the data."""
+    return min(FEW_COLUMNS, n // (2 * thread_count()))
 
 
 def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:

@@ -31,7 +31,7 @@ from sketchridge.preconditioner.factor import (
     energy_from_residual,
     usable_shift,
 )
-from sketchridge.products import DenseProducts, add_gram, even_ranges, gram_by_rows
+from sketchridge.products import DenseProducts, add_gram, columns_by_rows, even_ranges, gram_by_rows
 from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Narrow = NDArray[np.float32]
@@ -482,6 +482,7 @@ def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
         raised = float(np.float32(mu + _shift(rows) * FURTHER**power * trace))
         if _factorised_in_place(total, raised):
             return NarrowFactor(flattening, total, rows, mu, raised)
+        del total  # before another is made
     side = min(rows.matrix.shape)
     raise np.linalg.LinAlgError(f"a normal matrix of side {side} cannot be factorised in float32")
 
@@ -496,10 +497,14 @@ def _factorised_in_place(total: Narrow, mu: float) -> bool:
 def narrow_memory(rows: int, d: int) -> int:
     """Numbers (of eight bytes) that the rows, some of them flattened, and the factor take."""
     side = min(rows, d)
-    if rows < d:
-        flattened = BLOCK_BYTES // 4
-    elif gram_by_rows(rows, d):  # every thread has a block, its sum and a product
-        flattened = thread_count() * (OWN_BLOCK * d + 2 * d**2)
-    else:
-        flattened = min(BLOCK, rows) * d
+    flattened = BLOCK_BYTES // 4 if rows < d else max(min(BLOCK, rows) * d, _own_memory(rows, d))
     return (rows * d + flattened + side**2) // 2
+
+
+def _own_memory(rows: int, d: int) -> int:
+    """Numbers that the threads have of their own: a block each, its sum and a product.
+
+    As many columns as that may be of: columns of zeros are left out.
+    """
+    threads, columns = thread_count(), min(d, columns_by_rows(rows))
+    return min(threads * OWN_BLOCK, rows) * columns + 2 * threads * columns**2
