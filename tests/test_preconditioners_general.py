@@ -499,7 +499,7 @@ def test_memory_is_predicted(spec, shape, kind):
 
 
 @pytest.mark.parametrize("empty", [0, 100], ids=["full", "columns of zeros"])
-@pytest.mark.parametrize("rows", [2600, 1800, 1000], ids=str)
+@pytest.mark.parametrize("rows", [2600, 1800])
 def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
     for module in (narrow, products):
         monkeypatch.setattr(module, "thread_count", lambda: 2)

@@ -167,7 +167,7 @@ class Flattening:
         least = max(float(squares[0]), STEEPEST * float(squares[-1]), WELL_ABOVE * mu / share)
         shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
         taken = float(np.sum(squares * (1.0 - (1.0 - shares) ** 2)))
-        trace = float(np.einsum("ij,ij->", A, A, dtype=np.float64))
+        trace = float(np.sum(np.einsum("ij,ij->i", A, A), dtype=np.float64))
         left = 1.0 - taken / max(trace, taken) if taken > 0 else 1.0
         return cls(basis @ turn, shares), left
 
