@@ -4,7 +4,8 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from sketchridge.certificate import certified_gap
 from sketchridge.preconditioner import low_rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import ALLOWED, direct
+from sketchridge.solvers.base import Iterate
 from tests import literal
 from tests.problems import CONVERGING as SOLVERS
 from tests.problems import decaying, dense_of, sparse_rows, with_spectrum
@@ -133,6 +135,32 @@ def test_an_unreachable_tol_stagnates(solver, kind):
     assert solution.status is Status.STAGNATED and not solution.converged
     assert solution.relative_gap < 1e-20
     assert excess(X, y, 1e-2, solution.coef) <= solution.gap
+
+
+@dataclass(frozen=True)
+class Settled(CG):
+    """A point of a small gradient, and then for ever one of a smaller objective."""
+
+    points: tuple[tuple[float, ...], ...] = ()
+
+    def iterates(self, problem, preconditioner, start, rng):
+        for point in chain(self.points[:1], repeat(self.points[1])):
+            yield Iterate(np.array(point)[:, None], problem.evaluate(np.array(point)[:, None]))
+
+
+def test_a_point_below_the_best_certified_one_is_no_progress_for_ever():
+    """H is diag(1, 1e-2, 1e-6): what is certified beyond a sketch of rank one is ‖g‖²/2λ."""
+    curvatures, lam = np.array([1.0, 1e-2, 1e-6]), 1e-9
+    X = np.vstack([np.diag(np.sqrt(4 * (curvatures - lam))), np.zeros(3)])
+    y = X @ np.ones(3) + [0.0, 0.0, 0.0, 1.0]  # the last is not to be fitted: F itself is no bound
+    best = (curvatures - lam) / curvatures
+    offsets = np.array([[0.0, 0.0, 1e-2], [0.0, 1e-5, 0.0]])
+    points = tuple(map(tuple, best + offsets))
+    solution = solve(X, y, lam, Settled(points=points), Nystrom(1), tol=1e-12, random_state=0)
+    assert solution.status is Status.STAGNATED
+    assert solution.passes < 30
+    np.testing.assert_array_equal(solution.coef, points[0])
+    assert solution.history[0].objective > solution.history[-1].objective
 
 
 @every_solver

@@ -84,6 +84,7 @@ class Run:
     certified: tuple[Evaluation, Curvature | None, Array] | None = None  # the last one's gap
     latest: Iterate | None = None  # a point that has not been evaluated afresh
     stalled: int = 0
+    lowest_objective: float | Array = np.inf  # of the points that were evaluated afresh
     looks: int = 0
     gap_per_energy: float | Array = np.inf
     shortfall: float | Array = 0.0  # what a certificate had above its running gradient
@@ -402,9 +403,11 @@ class Run:
         at_floor = (self.best.gap <= goal) | ((self.best.gap <= 2 * floor) & (floor > goal))
         if np.all(at_floor):
             return True
+        # Not below the best point, which has the smallest certificate and perhaps a larger F.
+        descent = self.lowest_objective - evaluation.objective
+        self.lowest_objective = np.minimum(self.lowest_objective, evaluation.objective)
         if before is None or advances:
             return False
-        descent = before.evaluation.objective - evaluation.objective
         descending = descent > 16 * EPSILON * self.problem.null_objective
         tightening = self.best.gap < 0.999 * before.gap
         self.stalled = 0 if np.any(descending | tightening) else self.stalled + 1
