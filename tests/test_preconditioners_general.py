@@ -466,6 +466,15 @@ def test_passes_are_counted(spec, passes):
     assert problem.passes - before == pytest.approx(passes)
 
 
+def peak_of_building(spec, problem):
+    """Bytes."""
+    tracemalloc.start()
+    build(spec, problem)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -490,10 +499,7 @@ def test_memory_is_predicted(spec, shape, kind):
     assert problem.raw_trace > 0
     predicted = 8 * spec.memory(problem)
     build(spec, problem)  # what is loaded and compiled at first is not meant
-    tracemalloc.start()
-    build(spec, problem)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    peak = peak_of_building(spec, problem)
     few_vectors = 8 * 10 * sum(shape)
     assert peak <= 1.1 * predicted + few_vectors, f"{peak / predicted:.2f} of the prediction"
 
@@ -511,10 +517,7 @@ def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
     spec = Embedding(rows=rows, kind="countsketch", storage="float32")
     predicted = 8 * spec.memory(problem)
     assert "factorised in float32" in build(spec, problem).notes
-    tracemalloc.start()
-    build(spec, problem)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    peak = peak_of_building(spec, problem)
     assert 0.6 * predicted <= peak <= 1.02 * predicted, f"{peak / predicted:.2f} of the prediction"
 
 

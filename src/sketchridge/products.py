@@ -360,7 +360,7 @@ def gram_by_rows(n: int, d: int) -> bool:
 
 
 def columns_by_rows(n: int) -> int:
-    """Of up to so many columns, for the threads' matrices take no more than the data."""
+    """Up to so many columns it is so: the threads' matrices take no more than n rows of them."""
     return min(FEW_COLUMNS, n // (2 * thread_count()))
 
 

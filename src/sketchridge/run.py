@@ -403,7 +403,7 @@ class Run:
         at_floor = (self.best.gap <= goal) | ((self.best.gap <= 2 * floor) & (floor > goal))
         if np.all(at_floor):
             return True
-        # Not below the best point, which has the smallest certificate and perhaps a larger F.
+        # Below the lowest F: the best point has the smallest certificate, and perhaps a larger F.
         descent = self.lowest_objective - evaluation.objective
         self.lowest_objective = np.minimum(self.lowest_objective, evaluation.objective)
         if before is None or advances:
