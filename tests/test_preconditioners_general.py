@@ -466,10 +466,10 @@ def test_passes_are_counted(spec, passes):
     assert problem.passes - before == pytest.approx(passes)
 
 
-def peak_of_building(spec, problem):
-    """Bytes."""
+def peak_of(work):
+    """The bytes that some work takes at once."""
     tracemalloc.start()
-    build(spec, problem)
+    work()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return peak
@@ -499,7 +499,7 @@ def test_memory_is_predicted(spec, shape, kind):
     assert problem.raw_trace > 0
     predicted = 8 * spec.memory(problem)
     build(spec, problem)  # what is loaded and compiled at first is not meant
-    peak = peak_of_building(spec, problem)
+    peak = peak_of(lambda: build(spec, problem))
     few_vectors = 8 * 10 * sum(shape)
     assert peak <= 1.1 * predicted + few_vectors, f"{peak / predicted:.2f} of the prediction"
 
@@ -517,7 +517,7 @@ def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
     spec = Embedding(rows=rows, kind="countsketch", storage="float32")
     predicted = 8 * spec.memory(problem)
     assert "factorised in float32" in build(spec, problem).notes
-    peak = peak_of_building(spec, problem)
+    peak = peak_of(lambda: build(spec, problem))
     assert 0.6 * predicted <= peak <= 1.02 * predicted, f"{peak / predicted:.2f} of the prediction"
 
 
@@ -902,10 +902,7 @@ def test_the_memory_for_another_lambda_counts_what_is_widened(monkeypatch):
     built = build(Embedding(rows=900, storage="float32"), make(X, np.ones(1500), 1e-3))
     monkeypatch.setattr(narrow, "factorise_narrow", breaks_down)
     assert built.at(1e-20).factor.exact  # in float64
-    tracemalloc.start()
-    built.at(1e-20)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    peak = peak_of(lambda: built.at(1e-20))
     assert peak <= 8 * built.memory(make(X, np.ones(1500), 1e-20))
 
 
