@@ -12,7 +12,7 @@ BENCH_PIP   := $(BENCH) -m pip install --quiet --disable-pip-version-check --no-
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint format coverage errata docs examples reproduce clean
-.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench-between bench-regret bench
+.PHONY: bench-kernels experiments bench-env bench-check bench-quick bench-strong bench-between bench-others bench-regret bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ bench-strong: $(BENCH_STAMP) ## the strongest peers on every problem, an hour, i
 
 bench-between: $(BENCH_STAMP) ## the same at the penalties between, an hour more, into the same tables
 	@$(BENCH) $(RIDGE)/rounds.py between --results $(RIDGE)/results-strong
+	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
+
+bench-others: $(BENCH_STAMP) ## every other peer on every problem, an hour more, into the same tables
+	@$(BENCH) $(RIDGE)/rounds.py others --results $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
 
 bench-regret: $(BENCH_STAMP) ## the planner's choice against all our candidates, on 30 random problems (ten minutes)

@@ -23,8 +23,8 @@ CG = "sketchridge-candidate[preconditioner=nystrom,solver=cg]"
 SVRG = "sketchridge-candidate[preconditioner=lanczos,solver=svrg]"
 
 
-def run(solver, seconds, suboptimality, number=1, setting=1.0, problem=EASY, **more):
-    return Run("peers", problem, solver, (number, 0), setting, seconds, suboptimality, **more)
+def run(solver, seconds, suboptimality, number=1, setting=1.0, problem=EASY, board="peers", **more):
+    return Run(board, problem, solver, (number, 0), setting, seconds, suboptimality, **more)
 
 
 # -- the sweep -----------------------------------------------------------------------------------
@@ -263,6 +263,36 @@ def test_every_problem_and_solver_is_in_the_full_tables():
     assert "## MNIST 4v7, λ = 1e-8" in text
     # To 1e-2, 1e-3, 1e-4 and 1e-6.
     assert "| himalaya | 2 s [2, 2] | 2 s [2, 2] | not reached | not reached | 0.001 |" in text
+
+
+def others(ours, theirs):
+    """Ours in both boards, and one peer in each; the rounds have the same numbers."""
+    return [
+        *three_rounds("sketchridge", [1.0, 1.0, 1.0], setting=1e-6),
+        *three_rounds("glum", [9.0, 9.0, 9.0]),
+        *three_rounds("skglm[method=lbfgs]", theirs, board="others"),
+        *(
+            each
+            for level in (1e-2, 1e-4, 1e-6)
+            for each in three_rounds("sketchridge", ours, setting=level, board="others")
+        ),
+    ]
+
+
+@pytest.mark.parametrize(("theirs", "verdict"), [(8.0, "ok"), (5.0, "MISSED")])
+def test_the_other_peers_are_measured_against_ours_beside_them(theirs, verdict):
+    section = board.others_section(
+        analysis.on_boards(others([2.0] * 3, [theirs] * 3), [analysis.OTHERS])
+    )
+    assert f"skglm[method=lbfgs] **{theirs / 2:g} ×** | {verdict} |" in section
+    assert "glum" not in section
+
+
+def test_the_full_tables_keep_the_boards_apart():
+    text = board.everything(others([2.0] * 3, [8.0] * 3))
+    strong, rest = text.split("The other peers, in a board of their own:")
+    assert "1 s [1, 1]" in strong and "2 s [2, 2]" not in strong and "glum" in strong
+    assert "2 s [2, 2]" in rest and "1 s [1, 1]" not in rest and "glum" not in rest
 
 
 def test_the_section_replaces_itself_and_leaves_the_rest():

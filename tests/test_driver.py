@@ -26,7 +26,7 @@ from sketchridge import (
     threads,
 )
 from sketchridge.certificate import certified_gap
-from sketchridge.preconditioner import low_rank
+from sketchridge.preconditioner import Embedding, FactorCurvature, low_rank
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import ALLOWED, direct
 from sketchridge.solvers.base import Iterate
@@ -116,6 +116,57 @@ def test_the_budget_of_seconds_is_kept(solver):
     slow = {"max_seconds": 0.2, "callback": lambda record: time.sleep(0.05)}
     solution = solve(X, y, 1e-9, solver, "none", tol=1e-15, **slow)
     assert solution.status is Status.MAX_SECONDS and 0.2 <= solution.seconds < 2.0
+
+
+class TestFarGuess:
+    """An embedding's guess, far from the goal: a certificate of it would be in vain."""
+
+    @pytest.fixture
+    def solved(self, monkeypatch):
+        """A solve by an embedding, and how many energies its certificates took."""
+        rng = np.random.default_rng(0)
+        X = decaying(rng, 600, 60, 2.0)
+        y = X @ rng.standard_normal(60) + rng.standard_normal(600)
+        energies = []
+        energy = FactorCurvature.energy
+
+        def counted(self, G):
+            energies.append(G)
+            return energy(self, G)
+
+        monkeypatch.setattr(FactorCurvature, "energy", counted)
+
+        def solve_it(**more):
+            energies.clear()
+            solution = solve(
+                X, y, LAM, solver="cg", preconditioner=Embedding(300), random_state=0, **more
+            )
+            return solution, len(energies), excess(X, y, LAM, solution.coef)
+
+        return solve_it
+
+    def test_costs_no_certificate(self, solved):
+        solution, energies, true_gap = solved(tol=1e-9)
+        assert solution.converged and true_gap <= solution.gap and energies == 1
+        first = solution.history[0]
+        assert first.certified and first.gap == pytest.approx(first.objective, rel=1e-9)
+
+    def test_is_certified_where_the_solve_stops(self, solved):
+        stopped, energies, true_gap = solved(tol=1e-9, callback=lambda record: True)
+        spent, _, _ = solved(tol=1e-9, max_passes=1)
+        assert energies == 1 and true_gap <= stopped.gap < 0.7 * stopped.history[0].gap
+        assert (stopped.gap, stopped.passes) == (spent.gap, spent.passes)
+
+    def test_is_the_answer_where_it_is_good_enough(self, solved):
+        solution, energies, true_gap = solved(tol=0.4)
+        assert solution.converged and true_gap <= solution.gap and energies == 1
+        assert len(solution.history) == 1
+
+    def test_is_certified_where_the_start_was_given(self, solved):
+        coef = solved(tol=1e-3)[0].coef
+        solution, _, _ = solved(tol=1e-9, coef_init=coef)
+        first = solution.history[0]
+        assert first.gap < 0.5 * first.objective
 
 
 def test_slow_progress_is_not_stagnation():

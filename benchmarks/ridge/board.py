@@ -18,6 +18,7 @@ from benchmark_utils.analysis import (
     FINEST,
     LARGEST,
     NOBODY,
+    OTHERS,
     PEER_BOARDS,
     PENALTIES,
     SMALLEST,
@@ -159,6 +160,28 @@ def _stochastic_least(duel: Duel) -> float:
     return STOCHASTIC_FASTER.get(name(duel.problem), STOCHASTIC_FASTER_ELSEWHERE)
 
 
+def others_section(runs: Sequence[Run]) -> str:
+    """The best of the weaker peers at every level, and whether one of them is in the way."""
+    rows = []
+    for problem in problems_of(runs):
+        here = [run for run in runs if run.problem == problem]
+        found = [duel for level in LEVELS for duel in duels(here, level)]
+        enough = all(
+            duel.ratio >= (least_ratio(problem) if duel.level == FINEST else NEVER_SLOWER)
+            for duel in found
+        )
+        best = {duel.level: f"{duel.peer} **{figure(duel.ratio)} ×**" for duel in found}
+        cells = [best.get(level, "–") for level in LEVELS]
+        rows.append([name(problem), PENALTIES[problem.lam], *cells, "ok" if enough else "MISSED"])
+    meaning = (
+        "Those that are not among the strongest, in a board of their own with ours beside them: "
+        "the fastest of them to each level, and its time over that of auto. The goals are those "
+        "of the tables above."
+    )
+    header = ["problem", "λ", *(f"to {level:g}" for level in LEVELS), ""]
+    return "\n\n".join(["### The other peers", meaning, table(header, rows)])
+
+
 def regret_section(runs: Sequence[Run]) -> str:
     rows, all_regrets = [], []
     for level in LEVELS:
@@ -268,26 +291,36 @@ def small_section(small: dict[str, float]) -> str:
 
 
 def everything(runs: Sequence[Run]) -> str:
-    """All times of all solvers, a table a problem."""
+    """All times of all solvers, a table a problem; and one more where the others ran too."""
     parts = ["# Every solver on every problem", "Seconds to each level, medians over the rounds."]
-    times = {level: times_to(runs, level) for level in ALL_LEVELS}
-    for problem in problems_of(runs):
-        solvers = dict.fromkeys(run.solver for run in runs if run.problem == problem)
-        finest = times[FINEST]
-        order = sorted(solvers, key=lambda s: (finest.get((problem, s), NOBODY).median, s))
-        rows = [
-            [
-                solver,
-                *(seconds(times[level].get((problem, solver), NOBODY)) for level in times),
-                figure(
-                    min(r.suboptimality for r in runs if (r.problem, r.solver) == (problem, solver))
-                ),
-            ]
-            for solver in order
-        ]
-        header = ["solver", *(f"to {level:g}" for level in times), "best reached"]
-        parts += [f"## {name(problem)}, λ = {PENALTIES[problem.lam]}", table(header, rows)]
+    peers, others = on_boards(runs, PEER_BOARDS), on_boards(runs, [OTHERS])
+    for problem in problems_of([*peers, *others]):
+        parts.append(f"## {name(problem)}, λ = {PENALTIES[problem.lam]}")
+        for board in (peers, others):
+            here = [run for run in board if run.problem == problem]
+            if here and board is others:
+                parts.append("The other peers, in a board of their own:")
+            if here:
+                parts.append(all_times(here))
     return "\n\n".join(parts) + "\n"
+
+
+def all_times(runs: Sequence[Run]) -> str:
+    """The times of all solvers on one problem, those who came first to the finest level first."""
+    times = {
+        level: {solver: spread for (_, solver), spread in times_to(runs, level).items()}
+        for level in ALL_LEVELS
+    }
+    solvers = {run.solver for run in runs}
+    rows = [
+        [
+            solver,
+            *(seconds(times[level].get(solver, NOBODY)) for level in ALL_LEVELS),
+            figure(min(run.suboptimality for run in runs if run.solver == solver)),
+        ]
+        for solver in sorted(solvers, key=lambda s: (times[FINEST].get(s, NOBODY).median, s))
+    ]
+    return table(["solver", *(f"to {level:g}" for level in ALL_LEVELS), "best reached"], rows)
 
 
 def machine_sentence(machine: dict[str, object]) -> str:
@@ -302,9 +335,12 @@ def machine_sentence(machine: dict[str, object]) -> str:
 def report(runs: Sequence[Run], machine: dict[str, object], small: dict[str, float] | None) -> str:
     """The whole section of the docs."""
     peers, growth = on_boards(runs, PEER_BOARDS), on_boards(runs, ["growth"])
+    others = on_boards(runs, [OTHERS])
     sections = [machine_sentence(machine)]
     if peers:
         sections += [peers_section(peers), stochastic_section(peers), memory_section(peers)]
+    if others:
+        sections.append(others_section(others))
     if growth:
         sections.append(growth_section(growth))
     ours = [run for run in runs if run.board != "growth" and is_certified(run.solver)]
@@ -350,7 +386,7 @@ def write_docs(docs: Path, section: str, runs: Sequence[Run]) -> None:
     page = docs / "benchmarks.md"
     rest = "The times of every solver are in [benchmarks-all.md](benchmarks-all.md)."
     page.write_text(between_markers(page.read_text(), f"{section}\n\n{rest}\n\n{images}"))
-    (docs / "benchmarks-all.md").write_text(everything(on_boards(runs, PEER_BOARDS)))
+    (docs / "benchmarks-all.md").write_text(everything(runs))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ CERTIFICATE_RANK = 50
 # What a sketch of that rank takes, in passes: not more than was spent before it.
 DENSE_SKETCH, SPARSE_SKETCH = 12.0, 80.0
 CHECKPOINT_SECONDS = 30.0
+# A guess whose gap seems to be so many times the goal is not certified.
+FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,10 @@ class Run:
         if iterate.curvature is not None:
             self.curvature = iterate.curvature
         if iterate.evaluation is not None:
-            self._judge(iterate.evaluation, iterate.event, iterate.advances)
+            if self._is_far(iterate):
+                self._pass_by(iterate, iterate.evaluation)
+            else:
+                self._judge(iterate.evaluation, iterate.event, iterate.advances)
             return None
         self.latest = iterate
         if iterate.estimate is not None:
@@ -233,6 +238,31 @@ class Run:
             return None
         self._judge(fresh, iterate.event)
         return fresh if self.status is None and self._has_drifted(iterate, fresh) else None
+
+    def _is_far(self, iterate: Iterate) -> bool:
+        """Whether the preconditioner's guess is far from the goal: a certificate is two solves.
+
+        The solver's own gᵀP⁻¹g tells.
+        """
+        if iterate.coef is not self.guess or iterate.energy is None:
+            return False
+        if self.metric is None or self.curvature is not self.metric:
+            return False
+        estimate = 0.5 * self.metric.constant * iterate.energy
+        goal = self.limits.tol * self.problem.null_objective
+        return bool(np.any(estimate > FAR * goal)) and not self._out_of_budget()
+
+    def _pass_by(self, iterate: Iterate, evaluation: Evaluation) -> None:
+        """Keep a point for what is certain of it without work: F* is not negative."""
+        gap = certified_gap(self.problem, None, evaluation)
+        if not np.all(np.isfinite(gap)):
+            self._judge(evaluation, iterate.event)
+            return
+        self._keep(evaluation, gap)
+        self.latest = replace(iterate, known=lambda: evaluation)  # if the solve is stopped here
+        self._reconsider(gap)
+        self._record(evaluation.objective, gap, True, iterate.event)
+        self._save()
 
     def _is_low_enough(self, iterate: Iterate) -> bool:
         """Whether F itself promises success: it is above F* by no more than its value."""

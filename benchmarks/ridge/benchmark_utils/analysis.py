@@ -20,6 +20,8 @@ from benchmark_utils.runs import (
 )
 
 PEER_BOARDS = ("peers", "strong", "between", "quick", "tiny")
+# The peers that are not among the strongest run in a board of their own, with ours beside them.
+OTHERS = "others"
 FINEST = min(LEVELS)
 SMALLEST, LARGEST = "1e-08", "1/n"  # penalties, as benchopt writes them
 NAMES = {

@@ -47,7 +47,7 @@ class Iterate:
     evaluation: Evaluation | None = None  # fresh, where the method needs it anyway
     gradient: Array | None = None  # else the method's own running gradient
     objective: Array | None = None  # and objective
-    energy: Array | None = None  # and gᵀP⁻¹g
+    energy: Array | None = None  # and gᵀP⁻¹g, of the one or the other
     curvature: Curvature | None = None  # a tighter certificate than the preconditioner's
     look: bool = False  # whether the running gradient is worth a look every time
     advances: bool = False  # whether the method gets on, though the objective may not show it

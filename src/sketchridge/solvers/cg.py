@@ -77,10 +77,12 @@ class CG:
             if smaller is not None:
                 yield from _expanded(smaller, _on_smaller(smaller, preconditioner), start)
         fresh = problem.evaluate(start)
-        yield Iterate(start, evaluation=fresh)
+        steepest = preconditioner.apply(fresh.gradient)
+        yield Iterate(start, evaluation=fresh, energy=Vectors().products(fresh.gradient, steepest))
         stored = problem.narrowed() if self.storage == "float32" else problem
         while True:
-            fresh = yield from _iterates_from(problem, stored, preconditioner, fresh)
+            fresh = yield from _iterates_from(problem, stored, preconditioner, fresh, steepest)
+            steepest = preconditioner.apply(fresh.gradient)
 
 
 def _on_smaller(smaller: WithoutRareColumns, preconditioner: Any) -> Any:
@@ -116,17 +118,18 @@ def _iterates_from(
     stored: RidgeProblem,
     preconditioner: Preconditioner,
     fresh: Evaluation,
+    steepest: Array,
 ) -> Generator[Iterate, Evaluation | None, Evaluation]:
     """Yield the smoothed points after every iteration, until a fresh evaluation is sent.
 
     The products are those of `stored`, which is the problem itself or a copy of it in float32.
+    `steepest` is P⁻¹ times the fresh gradient.
     """
     compiled = problem.targets == 1 and problem.d >= LONG_VECTORS
     vectors: Vectors = CompiledVectors() if compiled else Vectors()
     W, gradient, objective = fresh.coef.copy(), fresh.gradient.copy(), fresh.objective
     direction = np.zeros_like(W)
     previous = np.ones(problem.targets)
-    steepest = preconditioner.apply(gradient)
     energy = vectors.products(gradient, steepest)
     smoothed = Smoothed(fresh.coef, fresh.gradient, objective, energy)
     travelled, products = np.zeros(problem.targets), 0
