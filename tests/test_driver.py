@@ -708,6 +708,20 @@ def test_data_that_suits_leaves_no_notes(kind, solver):
     assert solve(X, y, 1e-2, solver, random_state=0).plan.notes == ()
 
 
+@pytest.mark.parametrize("solver", ["auto", "cg", "sdca", "svrg", "direct"])
+def test_sparse_memory_maps_are_read_where_they_are(solver, tmp_path):
+    X, y = data("csr")
+    parts = []
+    for name in ("data", "indices", "indptr"):
+        np.save(tmp_path / f"{name}.npy", getattr(X, name))
+        parts.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    mapped = sparse.csr_array(tuple(parts), shape=X.shape)
+    assert np.shares_memory(mapped.data, parts[0])
+    here, there = (solve(each, y, 1e-2, solver, random_state=0) for each in (X, mapped))
+    assert there.converged and there.plan.notes == here.plan.notes
+    np.testing.assert_array_equal(there.coef, here.coef)
+
+
 def test_too_little_memory_is_refused_in_numbers_before_the_work():
     X, y = data()
     seen = []

@@ -76,9 +76,10 @@ def solve(
         The penalty λ ≥ 0, per mean loss: scikit-learn's alpha is n·lam. With 0 the direct
         solver finds the minimum-norm solution, and the others refuse.
     solver, preconditioner
-        A name or an object: "direct", "cg", "svrg", or SVRG(step=…); "none", "exact",
-        "lanczos", "nystrom", or Lanczos(rank=…), or the `preconditioner` of another solution
-        (one sketch serves many solves). The paper's Algorithm 3 is "svrg" with "lanczos".
+        "auto", a name or an object (`sketchridge solvers` lists them), such as "cg" or
+        SVRG(step=…), and "nystrom" or Lanczos(rank=…); or the `preconditioner` of another
+        solution (one sketch serves many solves). The paper's Algorithm 3 is "svrg" with
+        "lanczos".
     rank
         The number of directions that the preconditioner treats one by one.
     tol

@@ -28,16 +28,39 @@ class RidgePath:
     """The answer of `ridge_path`: one entry of everything for every λ, in the order given.
 
     With y of shape (n, t) there is a second axis for the targets.
+
+    Attributes
+    ----------
+    lams : ndarray of shape (L,)
+        The penalties of the mean loss.
+    coef : ndarray of shape (L, d) or (L, t, d)
+        The coefficients.
+    intercept : ndarray of shape (L,) or (L, t)
+        The intercepts.
+    objective : ndarray of shape (L,) or (L, t)
+        F(coef).
+    gap : ndarray of shape (L,) or (L, t)
+        Certified: F(coef) − min F is at most this.
+    relative_gap : ndarray of shape (L,) or (L, t)
+        `gap` / F(0), which `tol` is about.
+    converged : ndarray of bool, of shape (L,) or (L, t)
+        Whether that is within `tol`.
+    degrees_of_freedom_bounds : ndarray of shape (L, 2)
+        Bounds of the effective dimension tr(C(C + λI)⁻¹).
+    status : Status
+        How it ended: the worst of all λ.
+    passes, seconds, tol, plan, shape
+        As a `Solution` has them.
     """
 
-    lams: Array  # (L,)
-    coef: Array  # (L, d) or (L, t, d)
-    intercept: Array  # (L,) or (L, t)
+    lams: Array
+    coef: Array
+    intercept: Array
     objective: Array
-    gap: Array  # certified: F(coef) − F* is at most this
-    relative_gap: Array  # gap / F(0)
+    gap: Array
+    relative_gap: Array
     converged: NDArray[np.bool_]
-    degrees_of_freedom_bounds: Array  # (L, 2) of tr(C(C + λI)⁻¹)
+    degrees_of_freedom_bounds: Array
     status: Status
     passes: float
     seconds: float

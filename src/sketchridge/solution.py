@@ -18,7 +18,11 @@ SHOWN = 6  # of the methods that were weighed, where a plan is printed
 
 
 class Status(Enum):
-    """How a solve ended, as a sentence that says what to do next; the worst comes last."""
+    """How a solve ended, as a sentence that says what to do next; the worst comes last.
+
+    CONVERGED, STOPPED, ENDED, MAX_PASSES, MAX_SECONDS, INTERRUPTED, STAGNATED or DIVERGED; the
+    guide to reading the certificate tells what to do about each.
+    """
 
     CONVERGED = "converged: the certified relative gap is within tol"
     STOPPED = "stopped by the callback: the best point so far is returned"
@@ -47,25 +51,55 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class Record:
-    """A line of the history: the worst target's gaps and the mean objective at one point."""
+    """A line of the history: the worst target's gaps and the mean objective at one point.
+
+    Attributes
+    ----------
+    passes : float
+        Passes over the data so far, sketches and certificates included.
+    seconds : float
+        Since the solve began.
+    objective : float
+        F, the mean over the targets.
+    gap : float
+        At least F − min F, the largest over the targets.
+    relative_gap : float
+        The same over F(0).
+    certified : bool
+        Whether that is proved, with all rounding; else it is the solver's estimate.
+    event : str or None
+        What happened there, if anything did: a step that was halved, say.
+    """
 
     passes: float
     seconds: float
-    objective: float  # mean over the targets
-    gap: float  # the largest over the targets, absolute
-    relative_gap: float  # the largest over the targets
-    certified: bool  # with all rounding; else by the solver's running gradient, or its estimates
+    objective: float
+    gap: float
+    relative_gap: float
+    certified: bool
     event: str | None = None
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the planner expected of a method; passes and seconds are NaN where they are unknown."""
+    """What the planner expected of a method; passes and seconds are NaN where they are unknown.
+
+    Attributes
+    ----------
+    method : str
+        The solver, with its preconditioner.
+    passes : float
+        Over the data.
+    seconds : float
+        On this machine.
+    memory : int
+        Bytes beyond X.
+    """
 
     method: str
     passes: float
     seconds: float
-    memory: int  # bytes beyond X
+    memory: int
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
@@ -85,14 +119,30 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was chosen, and why."""
+    """What was chosen, and why; `print` it.
+
+    Attributes
+    ----------
+    solver : str
+        Its name.
+    preconditioner : str
+        Its name; "none" for none.
+    rank : int
+        How many directions the preconditioner treats one by one; 0 for none.
+    reason : str
+        A sentence.
+    notes : tuple of str
+        Copies, casts, fallbacks and changes of the plan.
+    forecasts : tuple of Forecast
+        Of all that was weighed, the cheapest first.
+    """
 
     solver: str
     preconditioner: str
     rank: int
     reason: str
     notes: tuple[str, ...] = ()
-    forecasts: tuple[Forecast, ...] = ()  # of all that was weighed, the cheapest first
+    forecasts: tuple[Forecast, ...] = ()
 
     def __str__(self) -> str:
         method = self.solver
@@ -111,16 +161,51 @@ class Plan:
 class Solution:
     """The answer of `solve`.
 
-    `coef`, `gap`, `relative_gap`, `converged` and `explained_gap` have one entry a target when y
-    has two dimensions, and are a vector and scalars when it has one.
+    What there is for each target has one entry a target when y has two dimensions, and is a
+    vector and scalars when it has one.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (d,) or (t, d)
+        The coefficients.
+    intercept : float or ndarray of shape (t,)
+        The intercepts; 0 without `fit_intercept`.
+    objective : float or ndarray of shape (t,)
+        F(coef).
+    gap : float or ndarray of shape (t,)
+        Certified: F(coef) − min F is at most this.
+    relative_gap : float or ndarray of shape (t,)
+        `gap` / F(0), which `tol` is about.
+    explained_gap : float or ndarray of shape (t,)
+        `gap` / (F(0) − F(coef)): strict where little is explained.
+    converged : bool or ndarray of shape (t,)
+        Whether `relative_gap` is within `tol`.
+    status : Status
+        How the solve ended, and what to do next.
+    passes : float
+        Passes over the data, sketches and certificates included.
+    seconds : float
+        What it took.
+    tol : float
+        What was asked for.
+    history : tuple of Record
+        How the accuracy grew.
+    plan : Plan
+        What was chosen and why, and what had to be copied or cast.
+    preconditioner : Preconditioner
+        For further solves on the same data, of other targets or λ.
+    shape : tuple of int
+        (n, d).
+    trace_bounds : tuple of float
+        Bounds of the trace of C = XᵀX/n (centred, with an intercept); they differ by rounding.
     """
 
     coef: Array
     intercept: Any
     objective: Any
-    gap: Any  # certified: F(coef) − F* is at most this
-    relative_gap: Any  # gap / F(0)
-    explained_gap: Any  # gap / (F(0) − F(coef)): strict where little is explained
+    gap: Any
+    relative_gap: Any
+    explained_gap: Any
     converged: Any
     status: Status
     passes: float
@@ -130,7 +215,7 @@ class Solution:
     plan: Plan
     preconditioner: Preconditioner
     shape: tuple[int, int]
-    trace_bounds: tuple[float, float]  # of the trace of C; they differ by rounding
+    trace_bounds: tuple[float, float]
     _counter: DegreesCounter = field(repr=False)
 
     @cached_property

@@ -31,12 +31,30 @@ class MissingData(FileNotFoundError):  # noqa: N818 - no error where a problem m
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A matrix of samples and what goes with it. Its values are finite."""
+    """A matrix of samples and what goes with it. Its values are finite.
 
-    X: Any  # (n, d): an array, a memory map or a CSR matrix
-    y: NDArray[np.float64] | None  # (n,)
+    Attributes
+    ----------
+    X : ndarray, memory map or CSR matrix of shape (n, d)
+        The samples.
+    y : ndarray of shape (n,) or None
+        The targets, if the file has them.
+    name : str
+        What it is called.
+    feature_names : tuple of str or None
+        The columns' names, where they have any.
+    notes : tuple of str
+        Casts, copies, stand-ins.
+    target_name : str or None
+        Of the column that y is, where columns have names.
+    zero_based : bool or None
+        Whether a LIBSVM file counts its columns from 0.
+    """
+
+    X: Any
+    y: NDArray[np.float64] | None
     name: str
     feature_names: tuple[str, ...] | None = None
-    notes: tuple[str, ...] = ()  # casts, copies, stand-ins
-    target_name: str | None = None  # of the column that y is, where columns have names
-    zero_based: bool | None = None  # whether a LIBSVM file counts its columns from 0
+    notes: tuple[str, ...] = ()
+    target_name: str | None = None
+    zero_based: bool | None = None

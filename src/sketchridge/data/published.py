@@ -180,21 +180,21 @@ PROBLEMS: dict[str, Problem] = {
             "RCV1-v2 subsets",
             (20242, 47236),
             _npz("rcv1_subsets.npz", "7c2b1a7c287f5fd6bb5ad83033b08194"),
-            "rcv1_subsets.npz",
+            "rcv1_subsets.npz (docs/data.md tells what it holds)",
         ),
         Problem(
             "imdb",
             "IMDB",
             (50000, 20958),
             _npz("imdb_tfidf.npz", "5cb89affa66fd319f591ffb56ced8c21"),
-            "imdb_tfidf.npz",
+            "imdb_tfidf.npz (docs/data.md tells what it holds)",
         ),
         Problem(
             "california-housing",
             "California housing",
             (20640, 8),
             _npz("cal_housing.npz", "4a19296f293f37db957f16e249e0faf7"),
-            "cal_housing.npz",
+            "cal_housing.npz (docs/data.md tells what it holds)",
         ),
     )
 }

@@ -62,7 +62,7 @@ class Ridge(MultiOutputMixin, RegressorMixin, RidgeEstimator):
     callback : callable, default=None
         Called with a `Record` at every look; a true result stops the solve.
     copy_X : bool, default=True
-        Accepted, as scikit-learn has it. X is never changed, and not copied either.
+        Accepted, as scikit-learn has it. X is never changed, and copied only where `plan_` says so.
     max_iter : float, default=None
         scikit-learn's name for `max_passes`.
     positive : bool, default=False
