@@ -9,7 +9,7 @@ class Solver(RankedSolver):
     name = "rlaopt-pcg"
     sampling_strategy = "iteration"
     requirements = ["pip::rlaopt"]
-    parameters = {"rank": [50, 200, 500]}
+    parameters = {"rank": [50, 100, 200, 500]}
 
     def prepare(self, X, y):
         from benchmark_utils.rlaopt_gram import as_tensors

@@ -49,7 +49,7 @@ FLATTENED, STEEPEST, WORTHWHILE = 8, 1e-10, 2.0
 # Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
 WELL_ABOVE = 100.0
 # They are found in so many rows at most.
-LEARNED_FROM = 512
+LEARNED_FROM = 128
 # Rows at a time that are flattened, and of these a thread; or by a thread that is on its own.
 BLOCK, CHUNK, OWN_BLOCK = 4096, 128, 1024
 # Bytes of the columns at a time that are flattened, where the rows are few.
