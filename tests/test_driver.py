@@ -162,6 +162,28 @@ class TestFarGuess:
         assert solution.converged and true_gap <= solution.gap and energies == 1
         assert len(solution.history) == 1
 
+    def test_is_the_answer_where_its_objective_alone_is_small_enough(self):
+        """y is hardly more than X w, and a hundred rows make one of the embedding's."""
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((6000, 20))
+        y, seen = X @ rng.standard_normal(20) + 0.01 * rng.standard_normal(6000), []
+        how = {"solver": "cg", "preconditioner": Embedding(60, kind="countsketch")}
+        loose = solve(X, y, 1e-9, tol=1e-9, random_state=0, callback=lambda record: True, **how)
+        assert loose.gap == pytest.approx(loose.objective)  # the embedding tells less
+        tol = 1.1 * loose.objective / null(y)
+        solution = solve(X, y, 1e-9, tol=tol, random_state=0, callback=seen.append, **how)
+        assert solution.status is Status.CONVERGED
+        assert len(solution.history) == len(seen) == 1 and solution.passes == loose.passes
+
+    def test_of_several_targets_waits_for_the_farthest(self, solved):
+        """One has nothing to fit, the guess of another is far."""
+        rng = np.random.default_rng(0)
+        X = decaying(rng, 600, 60, 2.0)
+        Y = np.stack([X @ rng.standard_normal(60) + rng.standard_normal(600), np.ones(600)], axis=1)
+        how = {"solver": "cg", "preconditioner": Embedding(300), "fit_intercept": True}
+        solution = solve(X, Y, LAM, tol=1e-9, random_state=0, **how)
+        assert solution.converged.all() and solution.history[0].relative_gap < 1
+
     def test_is_certified_where_the_start_was_given(self, solved):
         coef = solved(tol=1e-3)[0].coef
         solution, _, _ = solved(tol=1e-9, coef_init=coef)
@@ -709,7 +731,7 @@ def test_data_that_suits_leaves_no_notes(kind, solver):
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "sdca", "svrg", "direct"])
-def test_sparse_memory_maps_are_read_where_they_are(solver, tmp_path):
+def test_sparse_memory_maps_serve_as_they_are(solver, tmp_path):
     X, y = data("csr")
     parts = []
     for name in ("data", "indices", "indptr"):

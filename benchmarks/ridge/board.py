@@ -343,7 +343,8 @@ def report(runs: Sequence[Run], machine: dict[str, object], small: dict[str, flo
         sections.append(others_section(others))
     if growth:
         sections.append(growth_section(growth))
-    ours = [run for run in runs if run.board != "growth" and is_certified(run.solver)]
+    aside = ("growth", OTHERS)
+    ours = [run for run in runs if run.board not in aside and is_certified(run.solver)]
     if ours:
         sections += [lateness_section(ours), regret_section(ours)]
     if small is not None:

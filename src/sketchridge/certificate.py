@@ -127,6 +127,9 @@ def certified_gap(problem: Problem, curvature: Metric | None, evaluation: Evalua
     slip = problem.residual_rounding(evaluation)
     penalty = 0.5 * problem.lam * np.sum(evaluation.coef**2, axis=0)
     objective: Array = 0.5 * (evaluation.residual_norm + slip) ** 2 + penalty * (1.0 + 1e-12)
+    # At w = 0 with nothing to fit there is nothing to round.
+    nothing = (problem.null_objective == 0) & ~np.any(evaluation.coef, axis=0)
+    objective = np.where(nothing, 0.0, objective)
     if curvature is None:
         return objective
     root = np.sqrt(curvature.energy(evaluation.gradient))
@@ -135,9 +138,8 @@ def certified_gap(problem: Problem, curvature: Metric | None, evaluation: Evalua
     gap = np.minimum(gap, 0.5 * (evaluation.dual_distance + slip) ** 2)
     if problem.fit_intercept:  # it is the best one up to this, which is a gap of its own
         gap = gap + 0.5 * (np.abs(evaluation.residual_mean) + slip) ** 2
-    # At w = 0 with nothing to fit there is nothing to round.
-    nothing = (problem.null_objective == 0) & ~np.any(evaluation.coef, axis=0)
-    return np.where(nothing, 0.0, np.minimum(gap, objective))
+    bound: Array = np.minimum(gap, objective)
+    return bound
 
 
 def rounding_floor(problem: Problem, curvature: Curvature | None, evaluation: Evaluation) -> Array:

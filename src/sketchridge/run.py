@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -64,7 +64,7 @@ class Best:
 
     evaluation: Evaluation
     gap: Array  # (t,)
-    curvature: Curvature | None
+    curvature: Curvature | None  # None: F* ≥ 0 alone
 
 
 @dataclass
@@ -200,6 +200,7 @@ class Run:
     def _catch_up(self) -> None:
         """Evaluate the latest point, if the solve was stopped before that."""
         if self.latest is None:
+            self._prove_the_guess()
             return
         known = None if self.latest.known is None else self.latest.known()
         evaluation = known or self._evaluated(self.latest)
@@ -208,6 +209,15 @@ class Run:
             self._keep(evaluation, gap)
             self.callback = None  # it has had its say
             self._record(evaluation.objective, gap, True, None)
+
+    def _prove_the_guess(self) -> None:
+        """Certify a guess that was passed by, if nothing came after it."""
+        if self.best is None or self.best.curvature is not None or self.curvature is None:
+            return
+        guess = self.best.evaluation
+        self.best = Best(guess, self._certify(guess), self.curvature)
+        self.callback = None
+        self._record(guess.objective, self.best.gap, True, None)
 
     # -- looking at an iterate ---------------------------------------------------------------
 
@@ -244,7 +254,7 @@ class Run:
 
         The solver's own gᵀP⁻¹g tells.
         """
-        if iterate.coef is not self.guess or iterate.energy is None:
+        if iterate.coef is not self.guess or iterate.energy is None or self.best is not None:
             return False
         if self.metric is None or self.curvature is not self.metric:
             return False
@@ -255,11 +265,10 @@ class Run:
     def _pass_by(self, iterate: Iterate, evaluation: Evaluation) -> None:
         """Keep a point for what is certain of it without work: F* is not negative."""
         gap = certified_gap(self.problem, None, evaluation)
-        if not np.all(np.isfinite(gap)):
+        if not np.all(np.isfinite(gap)) or np.all(self._relative(gap) <= self.limits.tol):
             self._judge(evaluation, iterate.event)
             return
-        self._keep(evaluation, gap)
-        self.latest = replace(iterate, known=lambda: evaluation)  # if the solve is stopped here
+        self.latest, self.best = None, Best(evaluation, gap, None)
         self._reconsider(gap)
         self._record(evaluation.objective, gap, True, iterate.event)
         self._save()

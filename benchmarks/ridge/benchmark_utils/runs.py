@@ -85,13 +85,13 @@ def times_to(runs: Iterable[Run], level: float) -> dict[tuple[Problem, str], Spr
     Those that stop by their certificate are asked for the level, and only that run of theirs
     counts, however early they were there.
     """
-    fastest: dict[tuple[Problem, str], dict[tuple[int, int], float]] = defaultdict(dict)
+    fastest: dict[tuple[Problem, str], dict[tuple[str, int, int], float]] = defaultdict(dict)
     for run in runs:
         if is_certified(run.solver) and run.setting != level:
             continue
-        rounds = fastest[run.problem, run.solver]
+        rounds, here = fastest[run.problem, run.solver], (run.board, *run.round)
         seconds = run.seconds if run.suboptimality <= level else math.inf
-        rounds[run.round] = min(seconds, rounds.get(run.round, math.inf))
+        rounds[here] = min(seconds, rounds.get(here, math.inf))
     return {key: spread(list(rounds.values())) for key, rounds in fastest.items()}
 
 
