@@ -89,7 +89,7 @@ bench-between: $(BENCH_STAMP) ## the same at the penalties between, an hour more
 	@$(BENCH) $(RIDGE)/rounds.py between --results $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
 
-bench-others: $(BENCH_STAMP) ## every other peer on every problem, an hour and a half more, into the same tables
+bench-others: $(BENCH_STAMP) ## every other peer on every problem, an hour and a half more, with a table of its own
 	@$(BENCH) $(RIDGE)/rounds.py others --results $(RIDGE)/results-strong
 	@$(BENCH) $(RIDGE)/board.py --results $(RIDGE)/results-strong --docs docs
 

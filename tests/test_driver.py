@@ -175,7 +175,7 @@ class TestFarGuess:
         assert solution.status is Status.CONVERGED
         assert len(solution.history) == len(seen) == 1 and solution.passes == loose.passes
 
-    def test_of_several_targets_waits_for_the_farthest(self, solved):
+    def test_of_several_targets_waits_for_the_farthest(self):
         """One has nothing to fit, the guess of another is far."""
         rng = np.random.default_rng(0)
         X = decaying(rng, 600, 60, 2.0)

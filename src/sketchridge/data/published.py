@@ -22,6 +22,7 @@ from sketchridge.data.synthetic import synthetic
 
 FOLDER_VARIABLE = "SKETCHRIDGE_DATA"
 LIBSVM_SITE = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
+DESCRIBED = "docs/data.md tells what it holds"  # where it is in no public place
 SYNTHETIC_SEED = 0
 FOUR, SEVEN = 4, 7
 VEHICLES = (0, 1, 8, 9)  # airplane, automobile, ship, truck; the other classes are animals
@@ -180,21 +181,21 @@ PROBLEMS: dict[str, Problem] = {
             "RCV1-v2 subsets",
             (20242, 47236),
             _npz("rcv1_subsets.npz", "7c2b1a7c287f5fd6bb5ad83033b08194"),
-            "rcv1_subsets.npz (docs/data.md tells what it holds)",
+            f"rcv1_subsets.npz ({DESCRIBED})",
         ),
         Problem(
             "imdb",
             "IMDB",
             (50000, 20958),
             _npz("imdb_tfidf.npz", "5cb89affa66fd319f591ffb56ced8c21"),
-            "imdb_tfidf.npz (docs/data.md tells what it holds)",
+            f"imdb_tfidf.npz ({DESCRIBED})",
         ),
         Problem(
             "california-housing",
             "California housing",
             (20640, 8),
             _npz("cal_housing.npz", "4a19296f293f37db957f16e249e0faf7"),
-            "cal_housing.npz (docs/data.md tells what it holds)",
+            f"cal_housing.npz ({DESCRIBED})",
         ),
     )
 }
