@@ -7,13 +7,14 @@ are not used at all: two pools that spin on the same cores make each other sever
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -42,14 +43,60 @@ def _blas() -> ThreadpoolController:
 
 
 @cache
-def _pool(process: int) -> ThreadPoolExecutor:
+def _core_of_this_thread() -> Callable[[], int] | None:
+    """What tells the core that the calling thread is on; None where threads cannot be placed."""
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    try:
+        reader: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+    except (OSError, AttributeError):
+        return None
+    return reader
+
+
+class _Pool:
+    """Threads of our own, kept off the core of the one that gives them work.
+
+    Left to itself the system may wake a thread on the core of the one that woke it, and take ten
+    milliseconds to see that both have work to do: longer than many a solve's passes.
+    """
+
+    def __init__(self) -> None:
+        self.members: list[int] = []
+        self.placed: tuple[int, int] | None = None  # off which core, and how many of them
+        self.threads = ThreadPoolExecutor(
+            os.cpu_count() or 1,
+            "sketchridge",
+            lambda: self.members.append(threading.get_native_id()),
+        )
+
+    def submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
+        """Give the tasks to the threads."""
+        core = _core_of_this_thread()
+        if core is not None and tasks:
+            self._keep_off(core())
+        return [self.threads.submit(task) for task in tasks]
+
+    def _keep_off(self, core: int) -> None:
+        if self.placed == (core, len(self.members)):
+            return
+        self.placed = (core, len(self.members))
+        others = os.sched_getaffinity(0) - {core}
+        if others:
+            with suppress(OSError):  # a sandbox may forbid it: then they are where they are
+                for member in self.members:
+                    os.sched_setaffinity(member, others)
+
+
+@cache
+def _pool(process: int) -> _Pool:
     """One pool a process: the threads of a parent do not survive a fork."""
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="sketchridge")
+    return _Pool()
 
 
 def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run the tasks at once, the first on this thread, and give their results in order."""
-    others = [_pool(os.getpid()).submit(task) for task in tasks[1:]]
+    others = _pool(os.getpid()).submit(tasks[1:])
     return [task() for task in tasks[:1]] + [other.result() for other in others]
 
 

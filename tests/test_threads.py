@@ -1,0 +1,71 @@
+"""The pool: tasks run at once, in order, and its threads keep off the caller's core."""
+
+import os
+
+import pytest
+
+from sketchridge import threads
+
+placing = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="threads can be placed on Linux, where there is more than one core",
+)
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """A pool of its own, with one thread that has begun."""
+    fresh = threads._Pool()
+    monkeypatch.setattr(threads, "_pool", lambda process: fresh)
+    threads.run_all([int, int])
+    yield fresh
+    fresh.threads.shutdown()
+
+
+def test_results_come_in_the_order_of_the_tasks():
+    assert threads.run_all([lambda i=i: i for i in range(5)]) == [0, 1, 2, 3, 4]
+    assert threads.run_shared([lambda i=i: i for i in range(50)]) == list(range(50))
+
+
+@placing
+def test_the_pools_threads_keep_off_the_core_of_the_caller(pool, monkeypatch):
+    cores = os.sched_getaffinity(0)
+    for core in sorted(cores):
+        monkeypatch.setattr(threads, "_core_of_this_thread", lambda core=core: lambda: core)
+        threads.run_all([int, int])
+        for member in pool.members:
+            assert os.sched_getaffinity(member) == cores - {core}
+    assert os.sched_getaffinity(0) == cores  # the caller's own stays as it is
+
+
+@placing
+def test_threads_that_are_placed_are_left_alone_until_the_caller_moves(pool, monkeypatch):
+    core = min(os.sched_getaffinity(0))
+    monkeypatch.setattr(threads, "_core_of_this_thread", lambda: lambda: core)
+    threads.run_all([int, int])
+    moves = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *arguments: moves.append(arguments))
+    threads.run_all([int, int])
+    assert moves == []
+
+
+@placing
+def test_a_process_on_one_core_is_left_there(pool, monkeypatch):
+    before = [os.sched_getaffinity(member) for member in pool.members]
+    monkeypatch.setattr(os, "sched_getaffinity", lambda thread: {3})
+    monkeypatch.setattr(threads, "_core_of_this_thread", lambda: lambda: 3)
+    assert threads.run_all([int, int]) == [0, 0]
+    monkeypatch.undo()
+    assert [os.sched_getaffinity(member) for member in pool.members] == before
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_where_threads_cannot_be_placed_they_run_all_the_same(pool, monkeypatch, missing):
+    def forbidden(*arguments):
+        raise PermissionError("not here")
+
+    if missing:
+        monkeypatch.setattr(threads, "_core_of_this_thread", lambda: None)
+    monkeypatch.setattr(os, "sched_setaffinity", forbidden, raising=False)
+    pool.placed = None
+    assert threads.run_all([int, int]) == [0, 0]
