@@ -168,8 +168,8 @@ import resource, sys
 import numpy as np
 sys.path.insert(0, {folder!r})
 from benchmarks.kernels import sparse_data
-from sketchridge import products, solve
-products.SMALL_WORK = 0  # the warm-up must compile what the solve will use
+from sketchridge import solve, sparse_products
+sparse_products.SMALL_WORK = 0  # the warm-up must compile what the solve will use
 name, X, y = sparse_data()
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 solve(X[:300], y[:300], 1e-2, solver="svrg", rank=5, max_passes=10, random_state=0)

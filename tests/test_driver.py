@@ -21,8 +21,8 @@ from sketchridge import (
     Record,
     Status,
     driver,
-    products,
     solve,
+    sparse_products,
     threads,
 )
 from sketchridge.certificate import certified_gap
@@ -427,7 +427,7 @@ def test_a_legacy_random_state_is_a_seed_too():
 @every_solver
 @every_kind
 def test_one_thread_and_all_give_the_same_answer_to_the_certified_gap(solver, kind, monkeypatch):
-    monkeypatch.setattr(products, "SMALL_WORK", 0)
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
     X, y = data(kind)
     with threadpool_limits(1):
         alone = solve(X, y, 1e-3, solver, tol=1e-12, random_state=0)
@@ -438,10 +438,10 @@ def test_one_thread_and_all_give_the_same_answer_to_the_certified_gap(solver, ki
 
 def test_sparse_products_keep_their_threads_inside_a_solve(monkeypatch):
     """BLAS is held to one thread beside them; that must not hold them too."""
-    monkeypatch.setattr(products, "SMALL_WORK", 0)
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
     outside, counts = threads.thread_count(), []
     monkeypatch.setattr(
-        products, "thread_count", lambda: counts.append(threads.thread_count()) or counts[-1]
+        sparse_products, "thread_count", lambda: counts.append(threads.thread_count()) or counts[-1]
     )
     X, y = data("csr")
     solve(X, y, 1e-3, "cg", "nystrom", random_state=0)

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, products, solve
 from sketchridge.certificate import certified_gap
+from sketchridge.columns import scaled_copy
 from sketchridge.preconditioner import base, embedding, narrow
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
@@ -15,7 +16,6 @@ from sketchridge.preconditioner.factor import SketchedRows, factorise
 from sketchridge.preconditioner.row_sampling import RowSample, counted_dimension, leverage
 from sketchridge.preconditioner.sketched import probe_vector
 from sketchridge.problem import RidgeProblem
-from sketchridge.products import scaled_copy
 from sketchridge.threads import single_threaded_blas
 from tests import literal
 from tests.exact import ExactRidge, degrees_of_freedom, rationals, solve_exactly
@@ -122,7 +122,7 @@ def test_a_constant_column_of_sparse_data_has_no_variance():
 
 @pytest.mark.parametrize("constant", ["CACHED_BLOCK_BYTES", "SMALL_WORK", "LARGE_MATRIX"])
 def test_blocks_and_compiled_loops_sum_the_same_squares(monkeypatch, constant):
-    monkeypatch.setattr(f"sketchridge.products.{constant}", 10)  # as if the data were large
+    monkeypatch.setattr(f"sketchridge.columns.{constant}", 10)  # as if the data were large
     for kind in KINDS:
         problem = problem_of(kind, "tall", True)
         np.testing.assert_allclose(
@@ -134,8 +134,8 @@ def test_blocks_and_compiled_loops_sum_the_same_squares(monkeypatch, constant):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @every_kind
 def test_scaled_columns_are_those_of_numpy(monkeypatch, kind, dtype, small):
-    monkeypatch.setattr("sketchridge.products.SMALL_WORK", small)
-    monkeypatch.setattr("sketchridge.products.LARGE_MATRIX", small)
+    monkeypatch.setattr("sketchridge.columns.SMALL_WORK", small)
+    monkeypatch.setattr("sketchridge.columns.LARGE_MATRIX", small)
     X = problem_of(kind, "tall", False).X
     factors = np.random.default_rng(0).uniform(0.5, 2.0, X.shape[1])
     scaled, norms = scaled_copy(X, factors, dtype)

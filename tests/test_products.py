@@ -8,15 +8,15 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from sketchridge import kernels, products, threads
+from sketchridge import kernels, products, sparse_products, threads
 from sketchridge.products import (
     DenseProducts,
     SampledProducts,
-    SparseProducts,
     add_gram,
     gathered_sums,
     mirrored,
 )
+from sketchridge.sparse_products import SparseProducts
 from sketchridge.threads import run_shared
 from tests.problems import dense_of
 
@@ -105,8 +105,9 @@ def work(request, monkeypatch, many_blocks):
     """Small enough for numpy and scipy, or through the compiled kernels on so many threads."""
     count = {"compiled, 1 thread": 1, "compiled, 2 threads": 2, "more threads": 50}
     if request.param in count:
-        monkeypatch.setattr(products, "SMALL_WORK", 0)
-        monkeypatch.setattr(products, "thread_count", lambda: count[request.param])
+        monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+        for module in (products, sparse_products):
+            monkeypatch.setattr(module, "thread_count", lambda: count[request.param])
 
 
 every_form = pytest.mark.parametrize(("kind", "form"), FORMS)
@@ -203,7 +204,7 @@ def test_real_sizes_reach_the_compiled_kernels(kind, form, k, tmp_path):
     fast, X = made(kind, form, (n, d), tmp_path)
     rng = np.random.default_rng(1)
     V, weights = rng.standard_normal((d, k)), np.full(n, 1 / n)
-    assert np.count_nonzero(X) >= products.SMALL_WORK
+    assert np.count_nonzero(X) >= sparse_products.SMALL_WORK
     product, _ = fast.normal(V, np.zeros(k), weights)
     assert_same(product, X.T @ (weights[:, None] * (X @ V)), 10.0)
     assert_same(fast.multiply(V), X @ V, 10.0)
@@ -226,8 +227,8 @@ def test_a_sparse_matrix_without_any_value_gives_zeros(k, work):
 @pytest.mark.parametrize("values", [np.float64, np.float32])
 def test_ordered_columns_give_the_same_products_and_are_told(index, values, monkeypatch):
     """After a few products with vectors the columns are renumbered; nothing else may change."""
-    monkeypatch.setattr(products, "SMALL_WORK", 0)
-    monkeypatch.setattr(products, "FIRST_CACHE_BYTES", 0)
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    monkeypatch.setattr(sparse_products, "FIRST_CACHE_BYTES", 0)
     n, d = 900, 60  # some columns are longer than one sum, some shorter, some empty
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((n, d)) * (rng.random((n, d)) < np.linspace(0.0, 1.0, d))
@@ -235,7 +236,7 @@ def test_ordered_columns_give_the_same_products_and_are_told(index, values, monk
     indices, told = X.indices.copy(), []
     fast = SparseProducts(X, told.append)
     weights, targets = rng.random(n) / n, rng.standard_normal((n, 1))
-    for _ in range(products.BEFORE_ORDERING + 2):
+    for _ in range(sparse_products.BEFORE_ORDERING + 2):
         V, shift = rng.standard_normal((d, 1)), rng.standard_normal(1)
         expected = X.toarray().astype(np.float64) @ V - shift
         product, total = fast.normal(V, shift, weights)
@@ -251,7 +252,7 @@ def test_ordered_columns_give_the_same_products_and_are_told(index, values, monk
 
 @compiled
 def test_one_thread_and_two_agree_to_rounding(kind, form, monkeypatch, tmp_path):
-    monkeypatch.setattr(products, "SMALL_WORK", 0)
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
     fast, _ = made(kind, form, (300, 40), tmp_path)
     V = np.random.default_rng(0).standard_normal((40, 1))
     answers = []

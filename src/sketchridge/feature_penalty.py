@@ -17,8 +17,9 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from sketchridge.columns import scaled_copy
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
-from sketchridge.products import Products, scaled_copy
+from sketchridge.products import Products
 
 Array = NDArray[np.float64]
 

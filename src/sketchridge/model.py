@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from sketchridge import validation
 from sketchridge.files import atomic_write
-from sketchridge.products import DenseProducts, Products, SparseProducts
+from sketchridge.products import DenseProducts, Products
 from sketchridge.solution import Forecast, Plan, Record, Solution, Status
+from sketchridge.sparse_products import SparseProducts
 from sketchridge.version import __version__
 
 Array = NDArray[np.float64]

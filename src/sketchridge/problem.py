@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.codes import CodedProducts, Codes, encode, guessed_step
+from sketchridge.columns import scaled_copy
 from sketchridge.products import (
     LARGE_MATRIX,
     DenseProducts,
     Products,
     SampledProducts,
-    SparseProducts,
     narrow_copy,
-    scaled_copy,
 )
+from sketchridge.sparse_products import SparseProducts
 
 Array = NDArray[np.float64]
 EPSILON = float(np.finfo(np.float64).eps)

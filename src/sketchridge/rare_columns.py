@@ -18,7 +18,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.problem import RidgeProblem
-from sketchridge.products import SparseProducts
+from sketchridge.sparse_products import SparseProducts
 
 Array = NDArray[np.float64]
 

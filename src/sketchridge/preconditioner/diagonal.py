@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sketchridge.certificate import Curvature, RidgeCurvature
+from sketchridge.columns import column_squares
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import Fingerprint, RidgeProblem
-from sketchridge.products import CACHED_BLOCK_BYTES, column_squares
+from sketchridge.products import CACHED_BLOCK_BYTES
 from sketchridge.threads import thread_count
 from sketchridge.validation import check_number
 
