@@ -250,6 +250,31 @@ def test_ordered_columns_give_the_same_products_and_are_told(index, values, monk
     assert np.array_equal(X.indices, indices)
 
 
+@pytest.mark.parametrize("columns", [60, 70_000], ids=["16 bits", "32 bits"])
+def test_compact_rows_give_products_of_rounded_values_and_are_told(columns, monkeypatch):
+    """Those with single vectors; those with more are of X itself."""
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    monkeypatch.setattr(sparse_products, "FIRST_CACHE_BYTES", 0)
+    n, rng = 900, np.random.default_rng(0)
+    dense = rng.standard_normal((n, 60)) * (rng.random((n, 60)) < np.linspace(0.0, 1.0, 60))
+    X = sparse.csr_array(dense)
+    X.resize((n, columns))
+    told = []
+    fast = SparseProducts(X, told.append, compact=True)
+    weights, shift = rng.random(n) / n, rng.standard_normal(1)
+    rounded = X.astype(np.float32).astype(np.float64)
+    for _ in range(2):
+        V = rng.standard_normal((columns, 1))
+        expected = rounded.T @ (weights[:, None] * (rounded @ V - shift))
+        assert_same(fast.normal(V, shift, weights)[0], expected, 10.0)
+    V = rng.standard_normal((columns, 3))
+    assert_same(fast.multiply(V), X @ V, 10.0)
+    kind = np.uint16 if columns == 60 else np.int32
+    assert fast._ordered.rows.indices.dtype == kind
+    size = (4 + kind().itemsize) * X.nnz / 1e6
+    assert len(told) == 1 and f"X is copied to float32 ({size:.1f} MB)" in told[0]
+
+
 @compiled
 def test_one_thread_and_two_agree_to_rounding(kind, form, monkeypatch, tmp_path):
     monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)

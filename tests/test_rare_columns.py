@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import solve
+from sketchridge import solve, sparse_products
 from sketchridge.problem import RidgeProblem
 from sketchridge.rare_columns import without_rare_columns
 from sketchridge.run import Run
@@ -24,6 +24,14 @@ def text(seed, dtype=np.float64, index=np.int32):
     X = sparse.csr_array(dense[:, rng.permutation(dense.shape[1])].astype(dtype))
     X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
     return X, rng.standard_normal((N, 2)), rng
+
+
+@pytest.fixture(params=["numpy", "loops"])
+def made_by(request, monkeypatch):
+    """What copies the columns that are kept: numpy where the data is small, else compiled loops."""
+    if request.param == "loops":
+        monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    return request.param
 
 
 def weights(kind, rng):
@@ -49,7 +57,7 @@ def direct(X, Y, lam, given, fit_intercept):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kind", ["none", "random", "held out"])
 @pytest.mark.parametrize("index", [np.int32, np.int64])
-def test_the_smaller_problem_has_the_same_minimum(fit_intercept, kind, index):
+def test_the_smaller_problem_has_the_same_minimum(fit_intercept, kind, index, made_by):
     X, Y, rng = text(1, index=index)
     given, lam = weights(kind, rng), 1e-4
     expected = direct(X, Y, lam, given, fit_intercept)[:-1]
@@ -65,7 +73,7 @@ def test_the_smaller_problem_has_the_same_minimum(fit_intercept, kind, index):
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("kind", ["none", "random", "held out"])
-def test_values_and_gradients_are_those_of_the_point_that_is_expanded(fit_intercept, kind):
+def test_values_and_gradients_are_those_of_the_point_that_is_expanded(fit_intercept, kind, made_by):
     X, Y, rng = text(2)
     problem = RidgeProblem(X, Y, 1e-3, weights(kind, rng), fit_intercept)
     smaller = without_rare_columns(problem)
@@ -74,6 +82,56 @@ def test_values_and_gradients_are_those_of_the_point_that_is_expanded(fit_interc
     np.testing.assert_allclose(smaller.objective(inner.objective), outer.objective, rtol=1e-12)
     np.testing.assert_allclose(smaller.slope(inner.gradient), outer.gradient, atol=1e-13)
     np.testing.assert_array_equal(smaller.restricted(smaller.point(W)), W)
+    back = smaller.evaluation(outer)  # without a pass
+    np.testing.assert_array_equal(back.coef, W)
+    np.testing.assert_allclose(back.objective, inner.objective, rtol=1e-12)
+    np.testing.assert_allclose(back.gradient, inner.gradient, atol=1e-12)
+
+
+def test_loops_and_numpy_copy_the_same(monkeypatch):
+    X, Y, _ = text(11)
+    parts = []
+    for small in (10**9, 0):
+        monkeypatch.setattr(sparse_products, "SMALL_WORK", small)
+        parts.append(without_rare_columns(RidgeProblem(X, Y, 1e-4)))
+    by_numpy, by_loops = parts
+    np.testing.assert_array_equal(by_numpy.smaller.X.toarray(), by_loops.smaller.X.toarray())
+    for name in ("rows", "columns", "values"):
+        np.testing.assert_array_equal(
+            getattr(by_numpy.singles, name), getattr(by_loops.singles, name)
+        )
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_a_compact_copy_is_the_same_to_float32(fit_intercept, monkeypatch):
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    X, Y, rng = text(12)
+    problem = RidgeProblem(X, Y, 1e-4, fit_intercept=fit_intercept)
+    exact = without_rare_columns(problem)
+    compact = without_rare_columns(problem, compact=True)
+    kept, data = compact.smaller.X, exact.smaller.X
+    assert (kept.data.dtype, kept.indices.dtype) == (np.float32, np.uint16)
+    assert "copied in float32" in problem.notes[-1]
+    np.testing.assert_array_equal(kept.data, data.data.astype(np.float32))
+    np.testing.assert_array_equal(kept.indices, data.indices)
+    W = rng.standard_normal((kept.shape[1], 2))
+    for width in (1, 2):
+        np.testing.assert_allclose(
+            compact.smaller.gram(W[:, :width]), exact.smaller.gram(W[:, :width]), atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-8, 1e-12])
+def test_answers_by_a_compact_copy_are_certified_on_the_data(tol, monkeypatch):
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    X, Y, _ = text(13)
+    method = CG("float32", rare_columns="eliminated")
+    solution = solve(X, Y[:, 0], 1e-5, method, "diagonal", tol=tol, fit_intercept=True)
+    truth = solve(X, Y[:, 0], 1e-5, "direct", tol=1e-14, fit_intercept=True)
+    assert solution.converged
+    assert (
+        solution.objective - truth.objective <= solution.gap <= tol * 0.5 * np.var(Y[:, 0]) * 1.01
+    )
 
 
 def test_it_leaves_out_what_it_says():

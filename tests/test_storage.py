@@ -57,6 +57,53 @@ def test_data_that_cannot_be_narrowed_is_taken_as_it_is(kind):
     assert not any("copied to float32" in note for note in narrow.plan.notes)
 
 
+@pytest.fixture(scope="module")
+def words():
+    """Sparse rows, most of whose entries are in the first of many columns; none is rare."""
+    rng = np.random.default_rng(3)
+    n, d, entries = 4000, 9000, 90
+    columns = np.minimum((d * rng.random((n, entries)) ** 3).astype(int), d - 1)
+    arrays = (rng.random(n * entries), columns.ravel(), np.arange(0, n * entries + 1, entries))
+    X = sp.csr_array(arrays, shape=(n, d))
+    X.sum_duplicates()
+    return X, rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-12])
+def test_sparse_data_is_certified_as_given(words, tol, fit_intercept):
+    X, y = words
+    before, lam = X.copy(), 1e-4 * float((X.data**2).sum()) / len(y)
+    arguments = {"preconditioner": "diagonal", "fit_intercept": fit_intercept}
+    narrow = solve(X, y, lam, CG(storage="float32"), tol=tol, **arguments)
+    truth = solve(X, y, lam, "cg", tol=1e-14, **arguments)
+    assert narrow.converged
+    assert narrow.objective - truth.objective <= narrow.gap + truth.gap
+    told = [note for note in narrow.plan.notes if "float32" in note]
+    assert len(told) == 1 and f"X is copied to float32 ({6 * X.nnz / 1e6:.1f} MB)" in told[0]
+    assert np.array_equal(X.data, before.data) and np.array_equal(X.indices, before.indices)
+
+
+def test_auto_reads_text_from_a_narrow_copy_unless_the_tolerance_is_below_it(words):
+    X, y = words
+    lam = 1e-6 * float((X.data**2).sum()) / len(y)
+    for tol, copied in ((1e-6, True), (1e-10, False)):
+        plan = solve(X, y, lam, tol=tol, random_state=0).plan
+        assert any("copied to float32" in note for note in plan.notes) is copied
+        assert ("cg in float32" in plan.forecasts[0].method) is copied
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e40])
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_values_that_float32_does_not_hold_are_not_copied(words, size, storage):
+    X, y = words if storage == "sparse" else problem(1500, 1400)
+    X = size * X
+    lam = 1e-4 * float(((X.data if storage == "sparse" else X) ** 2).sum()) / len(y)
+    narrow = solve(X, y, lam, CG(storage="float32"), "diagonal", random_state=0)
+    assert narrow.converged
+    assert any("not copied to float32, whose range it leaves" in note for note in narrow.plan.notes)
+
+
 def test_an_unknown_storage_is_refused():
     with pytest.raises(ValueError, match="storage='half' must be 'given' or 'float32'"):
         CG(storage="half")

@@ -1598,6 +1598,55 @@ def renumber_indices(indices: Array, places: Array, start: int, stop: int, out: 
 
 
 @njit(nogil=True, cache=True)
+def compact_entries(
+    rows: CSR, places: Array, start: int, stop: int, data: Array, indices: Array
+) -> None:
+    """The values as data's type holds them, and the places of their columns, for a range."""
+    for q in range(start, stop):
+        data[q] = rows.data[q]
+        indices[q] = places[np.uint64(rows.indices[q])]
+
+
+@njit(nogil=True, cache=True)
+def count_kept(rows: CSR, places: Array, kept: int, start: int, stop: int, counts: Array) -> None:
+    """counts_i = how many entries of row i are in columns whose place is below kept."""
+    for i in range(start, stop):
+        count = 0
+        for q in range(rows.indptr[i], rows.indptr[i + 1]):
+            count += places[np.uint64(rows.indices[q])] < kept
+        counts[i] = count
+
+
+@njit(nogil=True, cache=True)
+def keep_columns(
+    rows: CSR,
+    places: Array,
+    kept: int,
+    start: int,
+    stop: int,
+    smaller: CSR,
+    values: Array,
+    columns: Array,
+    numbers: Array,
+) -> None:
+    """Entries of a range of rows: to `smaller`, whose indptr is given, if their columns are kept.
+
+    The others go to values, with their columns and the numbers of their rows.
+    """
+    for i in range(start, stop):
+        q, r = smaller.indptr[i], rows.indptr[i] - smaller.indptr[i]
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            place = places[np.uint64(rows.indices[p])]
+            if place < kept:
+                smaller.data[q] = rows.data[p]
+                smaller.indices[q] = place
+                q += 1
+            else:
+                values[r], columns[r], numbers[r] = rows.data[p], rows.indices[p], i
+                r += 1
+
+
+@njit(nogil=True, cache=True)
 def csr_scale_columns(
     rows: CSR, factors: Array, start: int, stop: int, scaled: Array, norms: Array
 ) -> None:
@@ -1655,7 +1704,7 @@ def encode_rows(
 
 
 @njit(nogil=True, cache=True)
-def csr_normal_vector(
+def _csr_normal_turn(
     rows: CSR,
     pair: Array,
     shifts: Array,
@@ -1665,28 +1714,60 @@ def csr_normal_vector(
     every: bool,
     residual: Array,
 ) -> None:
-    """residual_i = x_iᵀv − shifts_i and product (d,) += Σ weights_i residual_i x_i, for a range.
-
-    v and the product are the columns of pair (d, 2): what a row adds to lies where it was read.
-    Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
-    """
+    """`csr_normal_vector` for so few rows that they are summed one after another."""
     data, indices = rows.data, rows.indices
     for i in range(start, stop):
         if weights[i] == 0.0 and not every:
             residual[i] = 0.0
             continue
         first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
-        even = first + (last - first) // TWO * TWO
-        a, b = 0.0, 0.0
-        for q in range(first, even, TWO):
+        whole = first + (last - first) // FOUR * FOUR
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for q in range(first, whole, FOUR):
             a += data[q] * pair[np.uint64(indices[q]), 0]
             b += data[q + ONE] * pair[np.uint64(indices[q + ONE]), 0]
-        if even < last:
-            a += data[even] * pair[np.uint64(indices[even]), 0]
-        residual[i] = a + b - shifts[i]
+            c += data[q + TWO] * pair[np.uint64(indices[q + TWO]), 0]
+            d += data[q + THREE] * pair[np.uint64(indices[q + THREE]), 0]
+        for q in range(whole, last):
+            a += data[q] * pair[np.uint64(indices[q]), 0]
+        residual[i] = (a + b) + (c + d) - shifts[i]
         factor = weights[i] * residual[i]
         for q in range(first, last):
             pair[np.uint64(indices[q]), 1] += factor * data[q]
+
+
+@njit(nogil=True, cache=True)
+def csr_normal_vector(
+    rows: CSR,
+    v: Array,
+    shifts: Array,
+    weights: Array,
+    start: int,
+    stop: int,
+    every: bool,
+    longest: int,
+    pair: Array,
+    total: Array,
+    residual: Array,
+) -> None:
+    """residual_i = x_iᵀv − shifts_i and pair_j1 = Σ weights_i residual_i x_ij, for a range of rows.
+
+    v and the sums are the columns of pair (d, 2): what a row adds to lies where it was read. Of the
+    first columns, as many as total has, no more than `longest` rows are summed one after another.
+    Unless every residual is wanted, rows of weight zero (held out, say) are not read: theirs is 0.
+    """
+    for j in range(v.size):
+        pair[j, 0] = v[j]
+        pair[j, 1] = 0.0
+    total[:] = 0.0
+    for first in range(start, stop, longest):
+        last = min(first + longest, stop)
+        _csr_normal_turn(rows, pair, shifts, weights, first, last, every, residual)
+        for j in range(total.size):
+            total[j] += pair[j, 1]
+            pair[j, 1] = 0.0
+    for j in range(total.size):
+        pair[j, 1] = total[j]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)

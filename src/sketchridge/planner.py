@@ -310,7 +310,7 @@ def plan(
         if cheap:
             return _decided(problem, sure, limit)
         easy = None if warm else _easy(problem, costs, sure, tol, limit)
-        return easy or _for_sparse(problem, costs, sure, limit)
+        return easy or _for_sparse(problem, costs, sure, tol, limit)
     if dimension is None:
         dimension = _dimension(problem, costs, sure, limit, rng)
     few = _fitting(_few_rows_candidates(problem, costs, tol, dimension), limit)
@@ -539,12 +539,16 @@ def _storages(
 ) -> Iterator[tuple[CG, bool]]:
     """CG with the data as given, and with a copy in float32 where that would pay."""
     yield CG(), False
-    safe = problem.lam >= NARROWEST_LAM * problem.guessed_trace and tol >= NARROWEST_TOL
-    faster = problem.narrows and problem.products.own_threads(problem.targets)
-    if not safe or not faster or costs.coded:
+    if not _narrows(problem, tol) or costs.coded:
         return
     if costs.narrow_copy() < 0.5 * iterations * costs.a_pass:
         yield CG(storage="float32"), True
+
+
+def _narrows(problem: RidgeProblem, tol: float) -> bool:
+    """Whether passes over a copy in float32 are good enough, and faster."""
+    safe = problem.lam >= NARROWEST_LAM * problem.guessed_trace and tol >= NARROWEST_TOL
+    return safe and problem.narrows and problem.products.own_threads(problem.targets)
 
 
 def _easy(
@@ -589,17 +593,21 @@ def _dual_solver(problem: RidgeProblem, costs: Costs, epochs: float) -> tuple[SD
     return SDCA(sampling="shuffled", moves="weighed"), more, shared
 
 
-def _for_sparse(problem: RidgeProblem, costs: Costs, sure: list[Candidate], limit: float) -> Choice:
+def _for_sparse(
+    problem: RidgeProblem, costs: Costs, sure: list[Candidate], tol: float, limit: float
+) -> Choice:
     """CG on scaled columns, unsketched, or the sure method once the pace shows that it is faster.
 
     A sketch of sparse data costs as much as a hundred passes, and where the columns are scaled it
     hardly ever saves them: the spectrum of text is flat. So the passes are not foreseen.
     """
-    scaled = Diagonal(TEXT_SCALING)
-    method = _candidate(problem, CG(rare_columns="eliminated"), scaled, np.nan, np.nan)
-    if method.memory > limit:
-        method = _candidate(problem, CG(), scaled, np.nan, np.nan)
-    if method.memory > limit:
+    narrow = problem.targets == 1 and _narrows(problem, tol)
+    best = CG("float32" if narrow else "given", rare_columns="eliminated")
+    for solver in (best, CG()):
+        method = _candidate(problem, solver, Diagonal(TEXT_SCALING), np.nan, np.nan)
+        if method.memory <= limit:
+            break
+    else:
         return _decided(problem, sure, limit)
     return Choice(
         method.solver,

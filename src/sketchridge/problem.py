@@ -34,6 +34,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 # digits.
 TINY = 1e-3
 ROWS_LOOKED_AT = 256
+# Mean square norms of rows whose values, and their products, float32 holds with room to spare.
+FLOAT32_TRACES = 1e-20, 1e20
 # Norms that are summed in another order are alike to this share of them, and nearly always in more
 # bits than these of their 64.
 SUMMED_ALIKE, SURE_BITS = 1e-11, 28
@@ -387,23 +389,39 @@ class RidgeProblem:
 
     @property
     def narrows(self) -> bool:
-        """Whether products with a float32 copy of X read half as much."""
-        return isinstance(self.X, np.ndarray) and self.X.dtype == np.float64
+        """Whether products with a float32 copy of X read about half as much."""
+        if isinstance(self.X, np.ndarray):
+            return bool(self.X.dtype == np.float64)
+        return bool(self.X.data.dtype == np.float64) and self.products.own_threads(1)
 
     def narrowed(self) -> RidgeProblem:
-        """The same problem with X in float32: its products are off by 1e-8 or so, and cost half.
+        """The same problem with X in float32: its products are off by 1e-8 or so, and cost less.
 
         Passes over the copy count there, and what is said of the data stays with this problem.
         """
-        if not self.narrows:
+        if not self.narrows or not self.fits_float32():
             return self
+        twin = copy(self)
+        if not isinstance(self.X, np.ndarray):
+            twin.products = SparseProducts(self.X, self.notes.append, compact=True)
+            return twin
         self.notes.append(
             f"X is copied to float32 ({self.X.nbytes / 2e6:.1f} MB), for faster passes"
         )
-        twin = copy(self)
         twin.X = narrow_copy(self.X)
         twin.products = DenseProducts(twin.X)
         return twin
+
+    def fits_float32(self) -> bool:
+        """Whether float32 has the range for the values; if not, that is noted."""
+        smallest, largest = FLOAT32_TRACES
+        if smallest <= self.raw_trace <= largest:
+            return True
+        self.notes.append(
+            f"X is not copied to float32, whose range it leaves (its mean square norm is "
+            f"{self.raw_trace:.2g})"
+        )
+        return False
 
     def with_scaled_columns(self, factors: Array, lam: float) -> RidgeProblem:
         """X diag(factors) in a copy in float32, with another λ, for directions from its rows.

@@ -1,7 +1,7 @@
 """Products of the data matrix with vectors and blocks, on all cores, in as few reads as possible.
 
-X is a float32 or float64 matrix, dense in either order or CSR; everything that comes out is
-float64. A float32 matrix is widened block by block, never as a whole.
+What every matrix does, and how a dense one does it: float32 or float64, in either order. Everything
+that comes out is float64. A float32 matrix is widened block by block, never as a whole.
 """
 
 from __future__ import annotations

@@ -10,15 +10,17 @@ and better conditioned: on text, half of the columns can be such
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import RidgeProblem
-from sketchridge.sparse_products import SparseProducts
+from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.sparse_products import CompactRows, SparseProducts
+from sketchridge.threads import run_all
 
 Array = NDArray[np.float64]
 
@@ -79,6 +81,19 @@ class WithoutRareColumns:
         self.problem.passes += self.smaller.passes
         self.smaller.passes = 0.0
 
+    def evaluation(self, fresh: Evaluation) -> Evaluation:
+        """That of the smaller problem at such a point, from that of this one; no pass.
+
+        Where the rare coefficients are at their best, F's slope along the others is that of the
+        smaller problem's F.
+        """
+        return replace(
+            fresh,
+            coef=self.restricted(fresh.coef),
+            objective=fresh.objective / self.total,
+            gradient=fresh.gradient[self.kept] / self.total,
+        )
+
     def slope(self, gradient: Array) -> Array:
         """The gradient (d, t) at such a point, from that of the smaller problem (k, t)."""
         full = np.zeros((self.problem.d, gradient.shape[1]))
@@ -86,47 +101,88 @@ class WithoutRareColumns:
         return full
 
 
-def without_rare_columns(problem: RidgeProblem) -> WithoutRareColumns | None:
-    """The problem without its rare columns; None where that is not worth it."""
-    if isinstance(problem.X, np.ndarray) or type(problem) is not RidgeProblem:
+def without_rare_columns(problem: RidgeProblem, compact: bool = False) -> WithoutRareColumns | None:
+    """The problem without its rare columns; None where that is not worth it.
+
+    Its copy of the data is compact if that may be: with values rounded to float32.
+    """
+    products = problem.products
+    if not isinstance(products, SparseProducts) or type(problem) is not RidgeProblem:
         return None
     if problem.lam * problem.n > LARGE_PENALTY * problem.raw_trace:
         return None
-    counts = np.bincount(problem.X.indices, minlength=problem.d)
+    counts = products.column_counts
     left = int(np.count_nonzero(counts > 1))
     if left == 0 or problem.d - left < WORTHWHILE * problem.d:
         return None
-    return _without(problem, counts, left)
+    compact = compact and problem.narrows and problem.fits_float32()
+    return _without(problem, np.argsort(-counts, kind="stable")[:left], products, compact)
 
 
-def _without(problem: RidgeProblem, counts: NDArray[np.intp], left: int) -> WithoutRareColumns:
-    X, lam, weights = problem.X, problem.lam, problem.weights
-    order = np.argsort(-counts, kind="stable")
-    smaller, is_kept = _columns_of(X, order[:left])
-    alone = np.flatnonzero(~is_kept)
-    rows = np.searchsorted(X.indptr, alone, side="right") - 1
-    singles = Singles(rows, X.indices[alone].astype(np.intp), X.data[alone].astype(np.float64))
+def _without(
+    problem: RidgeProblem, kept: NDArray[np.intp], products: SparseProducts, compact: bool
+) -> WithoutRareColumns:
+    lam, weights = problem.lam, problem.weights
+    smaller, singles = _parted(products, kept, compact)
     denominators = lam + weights * singles.squares(problem.n)
     lighter = weights * (lam / denominators)
     total = float(lighter.sum())
     reduced = RidgeProblem(smaller, problem.Y, lam / total, lighter, problem.fit_intercept)
     reduced.products = SparseProducts(smaller, frequent_first=True)
-    size = (smaller.data.nbytes + smaller.indices.nbytes) / 1e6
+    size, alone = (smaller.data.nbytes + smaller.indices.nbytes) / 1e6, singles.values.size
     problem.notes.append(
-        f"of {problem.d} columns {alone.size} have one entry and {problem.d - left - alone.size} "
-        f"none: they are left out exactly, and the other {left} are copied ({size:.1f} MB)"
+        f"of {problem.d} columns {alone} have one entry and {problem.d - kept.size - alone} "
+        f"none: they are left out exactly, and the other {kept.size} are copied"
+        + (" in float32" if compact else "")
+        + f" ({size:.1f} MB)"
     )
-    pull = weights / denominators
-    return WithoutRareColumns(problem, reduced, order[:left], singles, pull, total)
+    return WithoutRareColumns(problem, reduced, kept, singles, weights / denominators, total)
 
 
-def _columns_of(X: Any, columns: NDArray[np.intp]) -> tuple[Any, NDArray[np.bool_]]:
-    """Some columns of a CSR matrix in a new order, and which of its entries are in them."""
-    places = np.full(X.shape[1], columns.size, dtype=X.indices.dtype)
-    places[columns] = np.arange(columns.size)
+def _parted(products: SparseProducts, kept: NDArray[np.intp], compact: bool) -> tuple[Any, Singles]:
+    """Some columns of a CSR matrix in a new order, and the entries that are in no others."""
+    X = products.X
+    places = np.full(X.shape[1], kept.size)
+    places[kept] = np.arange(kept.size)
+    return (_parted_by_loops if products.own_threads(1) else _parted_by_numpy)(
+        products, places, kept.size, compact
+    )
+
+
+def _parted_by_numpy(
+    products: SparseProducts, places: NDArray[np.intp], kept: int, compact: bool
+) -> tuple[Any, Singles]:
+    X = products.X
     indices = places.take(X.indices)
-    is_kept = indices < columns.size
+    is_kept = indices < kept
     before = np.append(0, np.cumsum(is_kept))
-    pointers = before[X.indptr].astype(X.indptr.dtype)
-    arrays = (X.data[is_kept], indices[is_kept], pointers)
-    return scipy.sparse.csr_array(arrays, shape=(X.shape[0], columns.size)), is_kept
+    arrays = (X.data[is_kept], indices[is_kept], before[X.indptr])
+    alone = np.flatnonzero(~is_kept)
+    rows = np.searchsorted(X.indptr, alone, side="right") - 1
+    singles = Singles(rows, X.indices[alone].astype(np.intp), X.data[alone].astype(np.float64))
+    return scipy.sparse.csr_array(arrays, shape=(X.shape[0], kept)), singles
+
+
+def _parted_by_loops(
+    products: SparseProducts, places: NDArray[np.intp], kept: int, compact: bool
+) -> tuple[Any, Singles]:
+    from sketchridge import kernels
+
+    X, rows, ranges = products.X, products.stored_rows, products.row_ranges()
+    indptr = np.zeros(X.shape[0] + 1, X.indptr.dtype)
+    count = partial(kernels.count_kept, rows, places, kept)
+    run_all([partial(count, *ends, indptr[1:]) for ends in ranges])
+    np.cumsum(indptr, out=indptr)
+    entries = int(indptr[-1])
+    if compact:
+        smaller: Any = CompactRows.empty(indptr, kept)
+    else:
+        arrays = np.empty(entries, X.data.dtype), np.empty(entries, X.indices.dtype), indptr
+        smaller = scipy.sparse.csr_array(arrays, shape=(X.shape[0], kept))
+    alone = X.nnz - entries
+    singles = Singles(np.empty(alone, np.intp), np.empty(alone, np.intp), np.empty(alone))
+    part = partial(kernels.keep_columns, rows, places, kept)
+    filled = kernels.CSR(smaller.data, smaller.indices, indptr)
+    others = singles.values, singles.columns, singles.rows
+    run_all([partial(part, *ends, filled, *others) for ends in ranges])
+    return smaller, singles

@@ -12,7 +12,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.products import add_in_turns, added, even_ranges, longest_sum, summed
+from sketchridge.products import added, even_ranges, longest_sum, summed
 from sketchridge.threads import run_all, thread_count
 
 Array = NDArray[np.float64]
@@ -27,6 +27,34 @@ FIRST_CACHE_BYTES = 32 << 10
 
 
 @dataclass(frozen=True, eq=False)
+class CompactRows:
+    """A CSR matrix in few bytes: values in float32, column numbers in 16 bits if these suffice."""
+
+    data: NDArray[np.float32]
+    indices: NDArray[Any]
+    indptr: NDArray[Any]
+    shape: tuple[int, int]
+
+    @classmethod
+    def empty(cls, indptr: NDArray[Any], columns: int) -> CompactRows:
+        """One to be filled, with these pointers to its rows."""
+        kind = np.uint16 if columns <= 1 << 16 else np.int32
+        entries = int(indptr[-1])
+        shape = indptr.size - 1, columns
+        return cls(np.empty(entries, np.float32), np.empty(entries, kind), indptr, shape)
+
+    @property
+    def nnz(self) -> int:
+        """The number of entries."""
+        return self.data.size
+
+    @property
+    def nbytes(self) -> int:
+        """Of the entries."""
+        return self.data.nbytes + self.indices.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class FrequentFirst:
     """A CSR matrix with its columns renumbered, those with the most entries first.
 
@@ -34,49 +62,55 @@ class FrequentFirst:
     in the cache.
     """
 
-    rows: Any  # kernels.CSR: the indices are a copy, the values are not
+    rows: Any  # kernels.CSR: the indices are a copy, the values only where they are compact
     columns: NDArray[np.intp]  # (d,) the columns in the new order
     places: NDArray[np.intp]  # (d,) where they are in it
     long: int  # so many of the first columns have more entries than may be summed in a row
 
     @classmethod
-    def of(cls, X: Any, longest: int) -> FrequentFirst:
-        """Renumber the columns of X."""
+    def of(cls, X: Any, counts: NDArray[np.intp], compact: bool) -> FrequentFirst:
+        """Renumber the columns of X, which have so many entries (d,)."""
         from sketchridge import kernels
 
-        ranges, indices = even_ranges(X.nnz, thread_count()), np.empty_like(X.indices)
-        counts = column_counts(X, ranges)
         columns = np.argsort(-counts, kind="stable")
         places = np.empty_like(columns)
         places[columns] = np.arange(columns.size)
-        run_all([partial(kernels.renumber_indices, X.indices, places, *r, indices) for r in ranges])
-        rows = kernels.CSR(X.data, indices, X.indptr)
-        return cls(rows, columns, places, int(np.count_nonzero(counts > longest)))
+        ranges = even_ranges(X.nnz, thread_count())
+        if compact:
+            copy = CompactRows.empty(X.indptr, X.shape[1])
+            values, indices = copy.data, copy.indices
+            given = kernels.CSR(X.data, X.indices, X.indptr)
+            fill = partial(kernels.compact_entries, given, places)
+            run_all([partial(fill, *ends, values, indices) for ends in ranges])
+        else:
+            values, indices = X.data, np.empty_like(X.indices)
+            renumber = partial(kernels.renumber_indices, X.indices, places)
+            run_all([partial(renumber, *ends, indices) for ends in ranges])
+        rows = kernels.CSR(values, indices, X.indptr)
+        return cls(rows, columns, places, long_columns(counts, X.shape[0]))
 
 
-def column_counts(X: Any, ranges: list[tuple[int, int]]) -> NDArray[np.int64]:
-    """The number of entries of every column, (d,), by ranges of the entries."""
-    from sketchridge import kernels
-
-    def part(start: int, stop: int) -> NDArray[np.int64]:
-        counts = np.zeros(X.shape[1], dtype=np.int64)
-        kernels.count_indices(X.indices, start, stop, counts)
-        return counts
-
-    counts: NDArray[np.int64] = np.sum(run_all([partial(part, *ends) for ends in ranges]), axis=0)
-    return counts
+def long_columns(counts: NDArray[np.intp], n: int) -> int:
+    """So many columns have more entries than may be summed in a row."""
+    return int(np.count_nonzero(counts > longest_sum(n)))
 
 
 class SparseProducts:
     """Products of a CSR matrix, by compiled kernels on our own threads; by scipy when small."""
 
     def __init__(
-        self, X: Any, tell: Callable[[str], None] | None = None, frequent_first: bool = False
+        self,
+        X: Any,
+        tell: Callable[[str], None] | None = None,
+        frequent_first: bool = False,
+        compact: bool = False,
     ) -> None:
         self.X = X
         self.tell = tell  # of copies
         self.frequent_first = frequent_first  # whether the columns come in that order
+        self.compact = compact  # whether products with vectors may be those of rounded values
         self.vector_products = 0
+        self.workspaces: list[tuple[Array, Array]] = []  # a thread's, when nobody uses them
 
     @property
     def rounding_factor(self) -> float:
@@ -214,46 +248,70 @@ class SparseProducts:
     ) -> tuple[Array, Array]:
         from sketchridge import kernels
 
-        R, longest = np.empty((weights.size, 1)), longest_sum(weights.size)
         self.vector_products += 1
-        if self.frequent_first:
-            rows, v, long = self.stored_rows, np.ascontiguousarray(V[:, 0]), self._long
-        elif self.vector_products <= BEFORE_ORDERING or 8 * V.size <= FIRST_CACHE_BYTES:
-            rows, v, long = self.stored_rows, np.ascontiguousarray(V[:, 0]), V.size
-        else:
-            ordered = self._ordered
-            rows, v, long = ordered.rows, V[:, 0].take(ordered.columns), ordered.long
+        ordered = self._ordered if self._orders(V.size) else None
+        rows, v = self.stored_rows, np.ascontiguousarray(V[:, 0])
+        long = self._long if self.frequent_first else v.size
+        if ordered is not None:
+            rows, v, long = ordered.rows, v.take(ordered.columns), ordered.long
+        R, longest = np.empty((weights.size, 1)), longest_sum(weights.size)
 
-        def part(start: int, stop: int) -> Array:
-            pair = np.zeros((v.size, 2))
-            pair[:, 0] = v
+        def part(start: int, stop: int, pair: Array, total: Array) -> None:
+            sums = pair, total[:long], R[:, 0]
+            kernels.csr_normal_vector(rows, v, shifts, weights, start, stop, every, longest, *sums)
 
-            def add(first: int, last: int) -> None:
-                kernels.csr_normal_vector(rows, pair, shifts, weights, first, last, every, R[:, 0])
+        ranges = self.row_ranges()
+        spaces = [self._workspace(v.size) for _ in ranges]
+        run_all([partial(part, *ends, *space) for ends, space in zip(ranges, spaces, strict=True)])
+        product = np.sum([pair[:, 1] for pair, _ in spaces], axis=0)
+        self.workspaces.extend(spaces)
+        return R, (product if ordered is None else product.take(ordered.places))[:, None]
 
-            add_in_turns(add, start, stop, longest, pair[:long, 1])
-            return np.ascontiguousarray(pair[:, 1])
+    def _workspace(self, d: int) -> tuple[Array, Array]:
+        """Memory (d, 2) and (d,) for a thread: what is new would have to be cleared first."""
+        try:
+            return self.workspaces.pop()
+        except IndexError:
+            return np.empty((d, 2)), np.empty(d)
 
-        product = added(run_all([partial(part, *ends) for ends in self.row_ranges()]))
-        if rows.indices is self.X.indices:
-            return R, product[:, None]
-        return R, product.take(self._ordered.places)[:, None]
+    def _orders(self, d: int) -> bool:
+        """Whether products go by columns in another order: where enough of them will come."""
+        if self.frequent_first or 8 * d <= FIRST_CACHE_BYTES:
+            return False
+        return self.compact or self.vector_products > BEFORE_ORDERING
+
+    @cached_property
+    def column_counts(self) -> NDArray[np.intp]:
+        """The number of entries of every column, (d,)."""
+        if self._small(1):
+            return np.bincount(self.X.indices, minlength=self.X.shape[1])
+        from sketchridge import kernels
+
+        def part(start: int, stop: int) -> NDArray[np.intp]:
+            counts = np.zeros(self.X.shape[1], dtype=np.intp)
+            kernels.count_indices(self.X.indices, start, stop, counts)
+            return counts
+
+        ranges = even_ranges(self.X.nnz, thread_count())
+        counts: NDArray[np.intp] = np.sum(run_all([partial(part, *r) for r in ranges]), axis=0)
+        return counts
 
     @cached_property
     def _long(self) -> int:
-        """So many columns have more entries than may be summed in a row."""
-        counts = column_counts(self.X, even_ranges(self.X.nnz, thread_count()))
-        return int(np.count_nonzero(counts > longest_sum(self.X.shape[0])))
+        return long_columns(self.column_counts, self.X.shape[0])
 
     @cached_property
     def _ordered(self) -> FrequentFirst:
+        ordered = FrequentFirst.of(self.X, self.column_counts, self.compact)
         if self.tell is not None:
-            size = self.X.indices.nbytes / 1e6
+            size, what = ordered.rows.indices.nbytes, "the column indices of X are copied"
+            if self.compact:
+                size, what = size + ordered.rows.data.nbytes, "X is copied to float32"
             self.tell(
-                f"the column indices of X are copied ({size:.1f} MB), with the columns in the "
-                "order of their entries, for faster products"
+                f"{what} ({size / 1e6:.1f} MB), with the columns in the order of their entries, "
+                "for faster products"
             )
-        return FrequentFirst.of(self.X, longest_sum(self.X.shape[0]))
+        return ordered
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
