@@ -263,7 +263,7 @@ class SparseProducts:
         ranges = self.row_ranges()
         spaces = [self._workspace(v.size) for _ in ranges]
         run_all([partial(part, *ends, *space) for ends, space in zip(ranges, spaces, strict=True)])
-        product = np.sum([pair[:, 1] for pair, _ in spaces], axis=0)
+        product = added([spaces[0][0][:, 1].copy(), *(pair[:, 1] for pair, _ in spaces[1:])])
         self.workspaces.extend(spaces)
         return R, (product if ordered is None else product.take(ordered.places))[:, None]
 
