@@ -9,7 +9,14 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.products import CACHED_BLOCK_BYTES, LARGE_MATRIX, even_ranges, longest_sum, summed
+from sketchridge.products import (
+    CACHED_BLOCK_BYTES,
+    LARGE_MATRIX,
+    added,
+    even_ranges,
+    longest_sum,
+    summed,
+)
 from sketchridge.sparse_products import SMALL_WORK, SparseProducts, row_sums_of_squares
 from sketchridge.threads import run_all, run_shared, thread_count
 
@@ -59,7 +66,7 @@ def column_squares(X: Any, weights: Array, mean: Array | None) -> Array:
     """Σ weights_i (x_ij − mean_j)², (d,); the mean is left alone where X is sparse."""
     if isinstance(X, np.ndarray):
         return _dense_column_squares(X, weights, mean)
-    n, d = X.shape
+    d = X.shape[1]
     if X.nnz < SMALL_WORK:
         omega = np.repeat(weights, np.diff(X.indptr))
         squares = omega * X.data.astype(np.float64) ** 2
@@ -68,12 +75,13 @@ def column_squares(X: Any, weights: Array, mean: Array | None) -> Array:
 
     products = SparseProducts(X)
     rows, ranges = products.stored_rows, products.row_ranges()
-    return summed(
-        lambda start, stop, piece: kernels.csr_column_squares(rows, weights, start, stop, piece),
-        ranges,
-        (d,),
-        longest_sum(n),
-    )
+
+    def part(start: int, stop: int) -> Array:
+        total = np.zeros(d)
+        kernels.csr_column_squares(rows, weights, start, stop, total)
+        return total
+
+    return added(run_all([partial(part, *ends) for ends in ranges]))
 
 
 def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -> Array:

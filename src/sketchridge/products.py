@@ -484,33 +484,18 @@ def summed(
     ranges: list[tuple[int, int]],
     shape: tuple[int, ...],
     longest: int,
-    long: int | None = None,
 ) -> Array:
-    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array.
-
-    The first `long` entries (all, if not given) are sums that may become longer than that.
-    """
+    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array."""
 
     def part(start: int, stop: int) -> Array:
-        piece = np.zeros(shape)
-        add_in_turns(
-            lambda first, last: add(first, last, piece), start, stop, longest, piece[:long]
-        )
-        return piece
+        piece, total = np.zeros(shape), np.zeros(shape)
+        for first in range(start, stop, longest):
+            add(first, min(first + longest, stop), piece)
+            total += piece
+            piece.fill(0.0)
+        return total
 
     return added(run_all([partial(part, start, stop) for start, stop in ranges]))
-
-
-def add_in_turns(
-    add: Callable[[int, int], None], start: int, stop: int, longest: int, sums: Array
-) -> None:
-    """Let `add` add ranges of at most `longest` rows to sums, which are added up by themselves."""
-    total = np.zeros(sums.shape)
-    for first in range(start, stop, longest):
-        add(first, min(first + longest, stop))
-        total += sums
-        sums.fill(0.0)
-    sums[:] = total
 
 
 def added(parts: Sequence[Array]) -> Array:
