@@ -392,6 +392,8 @@ class RidgeProblem:
         """Whether products with a float32 copy of X read about half as much."""
         if isinstance(self.X, np.ndarray):
             return bool(self.X.dtype == np.float64)
+        if not isinstance(self.products, SparseProducts):
+            return False
         return bool(self.X.data.dtype == np.float64) and self.products.own_threads(1)
 
     def narrowed(self) -> RidgeProblem:

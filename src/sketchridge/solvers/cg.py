@@ -13,6 +13,7 @@ from sketchridge.preconditioner import DiagonalPreconditioner, Preconditioner
 from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.rare_columns import WithoutRareColumns, without_rare_columns
 from sketchridge.solvers.base import Array, Iterate, Iterates, Lower, quotient
+from sketchridge.sparse_products import SparseProducts
 
 Storage = Literal["given", "float32"]
 RareColumns = Literal["given", "eliminated"]
@@ -67,12 +68,12 @@ class CG:
         narrow = self.storage == "float32" and problem.narrows
         if isinstance(problem.X, np.ndarray):
             return problem.n * problem.d // 2 if narrow else 0
-        entries = int(problem.X.nnz)
-        if self.rare_columns == "eliminated" and not problem.products.own_threads(1):
-            return 4 * entries  # with what it is made of
         if narrow:
-            return entries
-        return 2 * entries if self.rare_columns == "eliminated" else 0
+            return int(problem.X.nnz)
+        if self.rare_columns == "given" or not isinstance(problem.products, SparseProducts):
+            return 0
+        # Small data is copied by numpy, with what that makes on the way.
+        return (2 if problem.products.own_threads(1) else 4) * int(problem.X.nnz)
 
     def iterates(
         self,
