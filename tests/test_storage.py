@@ -93,6 +93,18 @@ def test_auto_reads_text_from_a_narrow_copy_unless_the_tolerance_is_below_it(wor
         assert ("cg in float32" in plan.forecasts[0].method) is copied
 
 
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+def test_text_is_copied_only_where_the_memory_allows_it(words, solver):
+    X, y = words
+    lam = 1e-6 * float((X.data**2).sum()) / len(y)
+    arguments = {"preconditioner": "auto" if solver == "auto" else "diagonal", "random_state": 0}
+    free = solve(X, y, lam, solver, **arguments)
+    assert free.converged and any("copied" in note for note in free.plan.notes)
+    # It needs 13.9e6 besides, and the column indices alone are 1.4e6.
+    tight = solve(X, y, lam, solver, max_memory=1.45e7, **arguments)
+    assert tight.converged and not any("copied" in note for note in tight.plan.notes)
+
+
 @pytest.mark.parametrize("size", [1e-40, 1e40])
 @pytest.mark.parametrize("storage", ["dense", "sparse"])
 def test_values_that_float32_does_not_hold_are_not_copied(words, size, storage):

@@ -425,6 +425,11 @@ class RidgeProblem:
         )
         return False
 
+    def leave_room(self, limit: float) -> None:
+        """Let copies that nobody has asked for take no more than so many bytes."""
+        if isinstance(self.products, SparseProducts):
+            self.products.room = limit
+
     def with_scaled_columns(self, factors: Array, lam: float) -> RidgeProblem:
         """X diag(factors) in a copy in float32, with another λ, for directions from its rows.
 

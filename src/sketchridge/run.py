@@ -18,7 +18,7 @@ from sketchridge.certificate import (
     rounding_floor,
 )
 from sketchridge.checkpoint import Checkpoint
-from sketchridge.planner import Choice, Pace, changed, fallen_back, plan
+from sketchridge.planner import Choice, Pace, changed, fallen_back, memory_needed, plan
 from sketchridge.preconditioner import (
     BuiltPreconditioner,
     Embedding,
@@ -154,6 +154,8 @@ class Run:
                 warm=warm,
                 dimension=self.choice.dimension,
             )
+        if self.max_memory is not None:
+            self.problem.leave_room(self.max_memory - memory_needed(self.problem, self.choice))
         given = self.choice.preconditioner
         if not (isinstance(given, Embedding) and given.reads_once):
             read_rows(self.problem)

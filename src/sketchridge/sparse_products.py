@@ -109,6 +109,7 @@ class SparseProducts:
         self.tell = tell  # of copies
         self.frequent_first = frequent_first  # whether the columns come in that order
         self.compact = compact  # whether products with vectors may be those of rounded values
+        self.room = np.inf  # bytes that may be used to have the columns in that order
         self.vector_products = 0
         self.workspaces: list[tuple[Array, Array]] = []  # a thread's, when nobody uses them
 
@@ -278,7 +279,9 @@ class SparseProducts:
         """Whether products go by columns in another order: where enough of them will come."""
         if self.frequent_first or 8 * d <= FIRST_CACHE_BYTES:
             return False
-        return self.compact or self.vector_products > BEFORE_ORDERING
+        if self.compact:  # which is asked for, and counted
+            return True
+        return self.vector_products > BEFORE_ORDERING and self.X.indices.nbytes <= self.room
 
     @cached_property
     def column_counts(self) -> NDArray[np.intp]:
