@@ -269,7 +269,7 @@ def test_compact_rows_give_products_of_rounded_values_and_are_told(columns, monk
         assert_same(fast.normal(V, shift, weights)[0], expected, 10.0)
     V = rng.standard_normal((columns, 3))
     assert_same(fast.multiply(V), X @ V, 10.0)
-    kind = np.uint16 if columns == 60 else np.int32
+    kind = np.uint16 if columns == 60 else np.uint32
     assert fast._ordered.rows.indices.dtype == kind
     size = (4 + kind().itemsize) * X.nnz / 1e6
     assert len(told) == 1 and f"X is copied to float32 ({size:.1f} MB)" in told[0]

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge import CG, solve
+from sketchridge import CG, Diagonal, solve
+from sketchridge.feature_penalty import ImplicitColumns
+from sketchridge.planner import Choice, memory_needed
+from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import cg
 from tests.problems import with_spectrum
 
@@ -84,6 +87,42 @@ def test_sparse_data_is_certified_as_given(words, tol, fit_intercept):
     assert np.array_equal(X.data, before.data) and np.array_equal(X.indices, before.indices)
 
 
+def test_few_columns_are_copied_and_several_targets_are_not(words, monkeypatch):
+    X, y = words
+    monkeypatch.setattr("sketchridge.sparse_products.SMALL_WORK", 0)
+    few = X[:, :4000].tocsr()
+    lam = 1e-4 * float((X.data**2).sum()) / len(y)
+    narrow = solve(few, y, lam, CG(storage="float32"), "diagonal")
+    assert narrow.converged
+    assert any(f"float32 ({6 * few.nnz / 1e6:.1f} MB)" in note for note in narrow.plan.notes)
+    Y = np.column_stack([y, y[::-1]])
+    both = [solve(X, Y, lam, CG(storage=kind), "diagonal") for kind in ("given", "float32")]
+    assert np.array_equal(both[0].coef, both[1].coef) and both[0].passes == both[1].passes
+    assert not any("float32" in note for note in both[1].plan.notes)
+
+
+def test_a_copy_is_made_once_for_several_penalties(words):
+    X, y = words
+    lam = 1e-4 * float((X.data**2).sum()) / len(y)
+    problem = RidgeProblem(X, y[:, None], lam)
+    for factor in (1.0, 0.1):
+        stored = problem.at(factor * lam).narrowed()
+        stored.gram(np.ones((X.shape[1], 1)))
+    assert sum("copied to float32" in note for note in problem.notes) == 1
+
+
+def test_penalties_of_their_own_leave_sparse_data_as_it_is(words):
+    X, y = words
+    penalty = np.linspace(0.5, 2.0, X.shape[1])
+    problem = ImplicitColumns(X, y[:, None], 1e-3, penalty)
+    assert not problem.narrows and problem.narrowed() is problem
+    assert CG("float32", "eliminated").memory(problem, 0) == CG().memory(problem, 0)
+    problem.leave_room(1.0)
+    for _ in range(10):
+        problem.gram(np.ones((X.shape[1], 1)))
+    assert not any("copied" in note for note in problem.notes)
+
+
 def test_auto_reads_text_from_a_narrow_copy_unless_the_tolerance_is_below_it(words):
     X, y = words
     lam = 1e-6 * float((X.data**2).sum()) / len(y)
@@ -100,8 +139,9 @@ def test_text_is_copied_only_where_the_memory_allows_it(words, solver):
     arguments = {"preconditioner": "auto" if solver == "auto" else "diagonal", "random_state": 0}
     free = solve(X, y, lam, solver, **arguments)
     assert free.converged and any("copied" in note for note in free.plan.notes)
-    # It needs 13.9e6 besides, and the column indices alone are 1.4e6.
-    tight = solve(X, y, lam, solver, max_memory=1.45e7, **arguments)
+    problem = RidgeProblem(X, y[:, None], lam)
+    needed = memory_needed(problem, Choice(CG(), Diagonal(), ""))
+    tight = solve(X, y, lam, solver, max_memory=needed + 0.5 * X.indices.nbytes, **arguments)
     assert tight.converged and not any("copied" in note for note in tight.plan.notes)
 
 

@@ -16,6 +16,7 @@ placing = pytest.mark.skipif(
 def pool(monkeypatch):
     """A pool of its own, with one thread that has begun."""
     fresh = threads._Pool()
+    fresh.threads._max_workers = 1  # one that is busy for a moment longer brings no second
     monkeypatch.setattr(threads, "_pool", lambda process: fresh)
     threads.run_all([int, int])
     yield fresh
@@ -51,12 +52,33 @@ def test_threads_that_are_placed_are_left_alone_until_the_caller_moves(pool, mon
 
 @placing
 def test_a_process_on_one_core_is_left_there(pool, monkeypatch):
-    before = [os.sched_getaffinity(member) for member in pool.members]
+    moves = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *arguments: moves.append(arguments))
     monkeypatch.setattr(os, "sched_getaffinity", lambda thread: {3})
     monkeypatch.setattr(threads, "_core_of_this_thread", lambda: lambda: 3)
     assert threads.run_all([int, int]) == [0, 0]
-    monkeypatch.undo()
-    assert [os.sched_getaffinity(member) for member in pool.members] == before
+    assert moves == []
+
+
+@placing
+def test_threads_follow_when_the_process_may_use_other_cores(pool, monkeypatch):
+    moves = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda member, cores: moves.append(cores))
+    monkeypatch.setattr(threads, "_core_of_this_thread", lambda: lambda: 0)
+    for cores in ({0, 1}, {0, 1, 2, 3}, {0, 1, 2, 3}):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda thread, cores=cores: cores)
+        threads.run_all([int, int])
+    assert moves == [{1}, {1, 2, 3}]
+
+
+@placing
+def test_several_solves_at_once_do_not_move_each_others_threads(pool, monkeypatch):
+    moves = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *arguments: moves.append(arguments))
+    monkeypatch.setattr(threads._single, "users", 2)
+    pool.placed = None
+    threads.run_all([int, int])
+    assert moves == []
 
 
 @pytest.mark.parametrize("missing", [True, False])

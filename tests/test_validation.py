@@ -13,6 +13,7 @@ from sketchridge import CG, SVRG, Direct, Exact, Lanczos, NoPreconditioner, Nyst
 from sketchridge.preconditioner import PRECONDITIONERS
 from sketchridge.products import DenseProducts
 from sketchridge.solvers import ALLOWED, SOLVERS
+from sketchridge.validation import check_matrix
 from tests import literal
 from tests.problems import CONVERGING, decaying
 
@@ -482,3 +483,11 @@ def test_a_matrix_of_zeros_is_solved_by_zero(preconditioner, solver, shape, kind
         kind(np.zeros(shape)), Y[: shape[0]], LAM, solver, preconditioner, fit_intercept=intercept
     )
     assert solution.converged and not solution.coef.any()
+
+
+def test_entries_beyond_the_last_row_are_no_entries():
+    X = sparse.csr_array(np.eye(3))
+    X.data, X.indices = np.append(X.data, 7.0), np.append(X.indices, 1).astype(np.int32)
+    checked, notes = check_matrix(X)
+    assert np.array_equal(checked.toarray(), np.eye(3)) and notes == []
+    assert checked.data.size == checked.indices.size == 3 and X.data.size == 4

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sketchridge.columns import scaled_copy
 from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.products import Products
+from sketchridge.sparse_products import SparseProducts
 
 Array = NDArray[np.float64]
 
@@ -351,6 +352,11 @@ class ImplicitColumns(FeaturePenaltyProblem):
         assert isinstance(twin, ImplicitColumns)
         twin.nothing_fitted = twin.null_objective = self.nothing_fitted[targets]
         return twin
+
+    def leave_room(self, limit: float) -> None:
+        """Let copies that nobody has asked for take no more than so many bytes."""
+        if isinstance(self.base, SparseProducts):
+            self.base.room = limit
 
     @property
     def rows(self) -> Any:

@@ -616,7 +616,7 @@ def _for_sparse(
         + (f"; or {sure[0].label}, {sure[0].seconds:.2g} s, if that is less" if sure else ""),
         forecasts=tuple(candidate.forecast() for candidate in (method, *sure)),
         fallback=sure[0] if sure else None,
-        seconds_a_pass=costs.cg_iteration(0),
+        seconds_a_pass=costs.cg_iteration(0, narrow and method.solver is best),
     )
 
 

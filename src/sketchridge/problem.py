@@ -34,8 +34,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 # digits.
 TINY = 1e-3
 ROWS_LOOKED_AT = 256
-# Mean square norms of rows whose values, and their products, float32 holds with room to spare.
-FLOAT32_TRACES = 1e-20, 1e20
+# Mean square norms of rows, and the largest of all, whose values float32 holds with room to spare.
+FLOAT32_TRACES, LARGEST_FLOAT32_NORM = (1e-20, 1e20), 1e70
 # Norms that are summed in another order are alike to this share of them, and nearly always in more
 # bits than these of their 64.
 SUMMED_ALIKE, SURE_BITS = 1e-11, 28
@@ -392,20 +392,30 @@ class RidgeProblem:
         """Whether products with a float32 copy of X read about half as much."""
         if isinstance(self.X, np.ndarray):
             return bool(self.X.dtype == np.float64)
-        if not isinstance(self.products, SparseProducts):
+        if not isinstance(self.products, SparseProducts) or self.targets > 1:
             return False
         return bool(self.X.data.dtype == np.float64) and self.products.own_threads(1)
+
+    @property
+    def in_float32_range(self) -> bool:
+        """Whether float32 holds the values of every row, one of weight zero too."""
+        smallest, largest = FLOAT32_TRACES
+        held = float(self.raw_squared_norms.max()) <= LARGEST_FLOAT32_NORM
+        return held and smallest <= self.raw_trace <= largest
 
     def narrowed(self) -> RidgeProblem:
         """The same problem with X in float32: its products are off by 1e-8 or so, and cost less.
 
         Passes over the copy count there, and what is said of the data stays with this problem.
         """
-        if not self.narrows or not self.fits_float32():
+        if not self.narrows:
+            return self
+        if not self.in_float32_range:
+            self.notes.append("X is not copied to float32, whose range it leaves")
             return self
         twin = copy(self)
-        if not isinstance(self.X, np.ndarray):
-            twin.products = SparseProducts(self.X, self.notes.append, compact=True)
+        if isinstance(self.products, SparseProducts):
+            twin.products = self.products.compacted
             return twin
         self.notes.append(
             f"X is copied to float32 ({self.X.nbytes / 2e6:.1f} MB), for faster passes"
@@ -413,17 +423,6 @@ class RidgeProblem:
         twin.X = narrow_copy(self.X)
         twin.products = DenseProducts(twin.X)
         return twin
-
-    def fits_float32(self) -> bool:
-        """Whether float32 has the range for the values; if not, that is noted."""
-        smallest, largest = FLOAT32_TRACES
-        if smallest <= self.raw_trace <= largest:
-            return True
-        self.notes.append(
-            f"X is not copied to float32, whose range it leaves (its mean square norm is "
-            f"{self.raw_trace:.2g})"
-        )
-        return False
 
     def leave_room(self, limit: float) -> None:
         """Let copies that nobody has asked for take no more than so many bytes."""

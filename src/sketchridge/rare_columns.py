@@ -63,10 +63,16 @@ class WithoutRareColumns:
         return W[self.kept]
 
     def point(self, W: Array) -> Array:
-        """All coefficients (d, t), the rare ones at their best for these (k, t); one pass."""
-        residual = self.smaller.multiply(W) - self.smaller.Y
+        """All coefficients (d, t), the rare ones at their best for these (k, t); one pass.
+
+        By the data as given: the smaller problem's may be rounded.
+        """
         full = np.zeros((self.problem.d, W.shape[1]))
         full[self.kept] = W
+        residual = self.problem.products.multiply(full) - self.problem.Y
+        if self.problem.fit_intercept:  # at its best for both
+            residual -= self.smaller.weights @ residual
+        self.problem.passes += 1
         pulled = (self.pull[:, None] * residual)[self.singles.rows]
         full[self.singles.columns] = -self.singles.values[:, None] * pulled
         self.count_passes()
@@ -82,10 +88,10 @@ class WithoutRareColumns:
         self.smaller.passes = 0.0
 
     def evaluation(self, fresh: Evaluation) -> Evaluation:
-        """That of the smaller problem at such a point, from that of this one; no pass.
+        """The smaller problem's F and slope at such a point, from this one's; no pass.
 
         Where the rare coefficients are at their best, F's slope along the others is that of the
-        smaller problem's F.
+        smaller problem's F. What an evaluation knows besides is still this problem's.
         """
         return replace(
             fresh,
@@ -115,7 +121,7 @@ def without_rare_columns(problem: RidgeProblem, compact: bool = False) -> Withou
     left = int(np.count_nonzero(counts > 1))
     if left == 0 or problem.d - left < WORTHWHILE * problem.d:
         return None
-    compact = compact and problem.narrows and problem.fits_float32()
+    compact = compact and problem.narrows and problem.in_float32_range
     return _without(problem, np.argsort(-counts, kind="stable")[:left], products, compact)
 
 
@@ -144,15 +150,12 @@ def _parted(products: SparseProducts, kept: NDArray[np.intp], compact: bool) -> 
     X = products.X
     places = np.full(X.shape[1], kept.size)
     places[kept] = np.arange(kept.size)
-    return (_parted_by_loops if products.own_threads(1) else _parted_by_numpy)(
-        products, places, kept.size, compact
-    )
+    if products.own_threads(1):
+        return _parted_by_loops(products, places, kept.size, compact)
+    return _parted_by_numpy(X, places, kept.size)
 
 
-def _parted_by_numpy(
-    products: SparseProducts, places: NDArray[np.intp], kept: int, compact: bool
-) -> tuple[Any, Singles]:
-    X = products.X
+def _parted_by_numpy(X: Any, places: NDArray[np.intp], kept: int) -> tuple[Any, Singles]:
     indices = places.take(X.indices)
     is_kept = indices < kept
     before = np.append(0, np.cumsum(is_kept))

@@ -28,7 +28,7 @@ FIRST_CACHE_BYTES = 32 << 10
 
 @dataclass(frozen=True, eq=False)
 class CompactRows:
-    """A CSR matrix in few bytes: values in float32, column numbers in 16 bits if these suffice."""
+    """A CSR matrix in few bytes, for the kernels: float32, and 16-bit columns if these suffice."""
 
     data: NDArray[np.float32]
     indices: NDArray[Any]
@@ -38,7 +38,7 @@ class CompactRows:
     @classmethod
     def empty(cls, indptr: NDArray[Any], columns: int) -> CompactRows:
         """One to be filled, with these pointers to its rows."""
-        kind = np.uint16 if columns <= 1 << 16 else np.int32
+        kind = np.min_scalar_type(max(columns - 1, 1 << 8))  # uint16, uint32 or uint64
         entries = int(indptr[-1])
         shape = indptr.size - 1, columns
         return cls(np.empty(entries, np.float32), np.empty(entries, kind), indptr, shape)
@@ -47,11 +47,6 @@ class CompactRows:
     def nnz(self) -> int:
         """The number of entries."""
         return self.data.size
-
-    @property
-    def nbytes(self) -> int:
-        """Of the entries."""
-        return self.data.nbytes + self.indices.nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +119,8 @@ class SparseProducts:
         return not self._small(columns)
 
     def _small(self, columns: int) -> bool:
-        return bool(self.X.nnz * columns < SMALL_WORK)
+        """Whether scipy does it, which knows nothing of compact rows."""
+        return bool(self.X.nnz * columns < SMALL_WORK) and not isinstance(self.X, CompactRows)
 
     @property
     def stored_rows(self) -> Any:
@@ -277,11 +273,18 @@ class SparseProducts:
 
     def _orders(self, d: int) -> bool:
         """Whether products go by columns in another order: where enough of them will come."""
-        if self.frequent_first or 8 * d <= FIRST_CACHE_BYTES:
+        if self.frequent_first or self.compact:  # which is asked for, and counted
+            return self.compact
+        if 8 * d <= FIRST_CACHE_BYTES or self.X.indices.nbytes > self.room:
             return False
-        if self.compact:  # which is asked for, and counted
-            return True
-        return self.vector_products > BEFORE_ORDERING and self.X.indices.nbytes <= self.room
+        return self.vector_products > BEFORE_ORDERING
+
+    @cached_property
+    def compacted(self) -> SparseProducts:
+        """The same with products with vectors by a compact copy, which is made when it is used."""
+        twin = SparseProducts(self.X, self.tell, compact=True)
+        twin.__dict__["column_counts"] = self.column_counts
+        return twin
 
     @cached_property
     def column_counts(self) -> NDArray[np.intp]:

@@ -48,7 +48,8 @@ def _core_of_this_thread() -> Callable[[], int] | None:
     if not hasattr(os, "sched_setaffinity"):
         return None
     try:
-        reader: Callable[[], int] = ctypes.CDLL(None).sched_getcpu
+        # Called under Python's lock: to give it up for so short a call could take milliseconds.
+        reader: Callable[[], int] = ctypes.PyDLL(None).sched_getcpu
     except (OSError, AttributeError):
         return None
     return reader
@@ -63,7 +64,8 @@ class _Pool:
 
     def __init__(self) -> None:
         self.members: list[int] = []
-        self.placed: tuple[int, int] | None = None  # off which core, and how many of them
+        self.placing = threading.Lock()
+        self.placed: tuple[set[int], int] | None = None  # on which cores, and how many of them
         self.threads = ThreadPoolExecutor(
             os.cpu_count() or 1,
             "sketchridge",
@@ -71,20 +73,21 @@ class _Pool:
         )
 
     def submit(self, tasks: Sequence[Callable[[], Any]]) -> list[Future[Any]]:
-        """Give the tasks to the threads."""
+        """Give the tasks to the threads; several solves at once leave them where they are."""
         core = _core_of_this_thread()
-        if core is not None and tasks:
+        if core is not None and tasks and _single.users <= 1:
             self._keep_off(core())
         return [self.threads.submit(task) for task in tasks]
 
     def _keep_off(self, core: int) -> None:
-        if self.placed == (core, len(self.members)):
-            return
-        self.placed = (core, len(self.members))
         others = os.sched_getaffinity(0) - {core}
-        if others:
-            with suppress(OSError):  # a sandbox may forbid it: then they are where they are
-                for member in self.members:
+        with self.placing:
+            wanted = others, len(self.members)
+            if not others or self.placed == wanted:
+                return
+            self.placed = wanted
+            for member in self.members:
+                with suppress(OSError):  # a sandbox may forbid it: then it is where it is
                     os.sched_setaffinity(member, others)
 
 

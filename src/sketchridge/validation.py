@@ -71,6 +71,9 @@ def _check_sparse(X: Any, notes: list[str]) -> Any:
     if X.format != "csr":
         X = X.tocsr()
         notes.append(f"X is not in CSR format: copied to CSR ({_bytes(X) / 1e6:.1f} MB)")
+    if max(X.data.size, X.indices.size) > X.nnz:  # room for more that nobody has used: left alone
+        used = X.data[: X.nnz], X.indices[: X.nnz], X.indptr
+        X = scipy.sparse.csr_array(used, shape=X.shape)
     data = _check_dtype(X.data, notes)
     if data is not X.data:
         X = scipy.sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -14,6 +14,7 @@ from sketchridge.problem import Evaluation, RidgeProblem
 from sketchridge.rare_columns import WithoutRareColumns, without_rare_columns
 from sketchridge.solvers.base import Array, Iterate, Iterates, Lower, quotient
 from sketchridge.sparse_products import SparseProducts
+from sketchridge.threads import thread_count
 
 Storage = Literal["given", "float32"]
 RareColumns = Literal["given", "eliminated"]
@@ -36,8 +37,8 @@ class CG:
     ----------
     storage
         "float32" keeps a copy of float64 data in float32, for the passes of the iteration alone:
-        they cost half, and a quarter less of sparse data. What is certified is always computed from
-        the data as given.
+        they cost half; those of sparse data a quarter less, where it is large and has one target.
+        What is certified is always computed from the data as given.
     rare_columns
         "eliminated" leaves columns of sparse data with one entry or none out, exactly, where they
         are many and λ is small; with preconditioner="none" or "diagonal".
@@ -64,16 +65,21 @@ class CG:
         return 2 * problem.d * problem.targets + self._copied(problem)
 
     def _copied(self, problem: RidgeProblem) -> int:
-        """The numbers that a copy takes."""
+        """The numbers that a copy takes, with what it is made of and the products' workspaces."""
         narrow = self.storage == "float32" and problem.narrows
         if isinstance(problem.X, np.ndarray):
             return problem.n * problem.d // 2 if narrow else 0
-        if narrow:
-            return int(problem.X.nnz)
-        if self.rare_columns == "given" or not isinstance(problem.products, SparseProducts):
+        if not isinstance(problem.products, SparseProducts):
             return 0
+        compiled = problem.products.own_threads(1)
+        numbers = 6 * thread_count() * problem.d if compiled else 0
+        entries, rare = int(problem.X.nnz), self.rare_columns == "eliminated"
+        if rare:
+            numbers += 5 * problem.d + 3 * problem.n
+        if narrow and problem.in_float32_range:
+            return numbers + entries
         # Small data is copied by numpy, with what that makes on the way.
-        return (2 if problem.products.own_threads(1) else 4) * int(problem.X.nnz)
+        return numbers + (2 if compiled else 4) * entries * rare
 
     def iterates(
         self,
