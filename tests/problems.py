@@ -67,3 +67,12 @@ def average_condition_number(X_bar, lam, P_inv_sqrt):
     """The paper's κ̃ = tr / λ_d of P^{-1/2}(C + λI)P^{-1/2}."""
     eigenvalues = preconditioned_eigenvalues(X_bar, lam, P_inv_sqrt)
     return eigenvalues.sum() / eigenvalues[-1]
+
+
+def frequent_words(rng, n, d, entries, power):
+    """Sparse rows (n, d) of at most so many entries, most of them in the first columns."""
+    columns = np.minimum((d * rng.random((n, entries)) ** power).astype(int), d - 1)
+    arrays = (rng.random(n * entries), columns.ravel(), np.arange(0, n * entries + 1, entries))
+    X = sparse.csr_array(arrays, shape=(n, d))
+    X.sum_duplicates()
+    return X

@@ -10,6 +10,7 @@ from sketchridge.rare_columns import without_rare_columns
 from sketchridge.run import Run
 from sketchridge.solution import Status
 from sketchridge.solvers import CG
+from tests.problems import frequent_words
 
 N, COMMON, SINGLE, EMPTY = 60, 12, 25, 8
 
@@ -247,12 +248,8 @@ def test_passes_over_the_smaller_problem_count():
 
 def test_auto_leaves_rare_columns_out_of_large_text_and_saves_passes():
     rng = np.random.default_rng(8)
-    n, d, entries = 6000, 60000, 40
-    columns = np.minimum((d * rng.random((n, entries)) ** 4).astype(int), d - 1)
-    arrays = (rng.random(n * entries), columns.ravel(), np.arange(0, n * entries + 1, entries))
-    X = sparse.csr_array(arrays, shape=(n, d))
-    X.sum_duplicates()
-    y = rng.standard_normal(n)
+    X = frequent_words(rng, 6000, 60000, 40, 4)
+    y = rng.standard_normal(6000)
     auto = solve(X, y, 1e-6, random_state=0)
     plain = solve(X, y, 1e-6, CG(), "diagonal", random_state=0)
     assert auto.converged and plain.converged

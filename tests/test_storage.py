@@ -9,7 +9,7 @@ from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.planner import Choice, memory_needed
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import cg
-from tests.problems import with_spectrum
+from tests.problems import frequent_words, with_spectrum
 
 
 def problem(n=1500, d=1400, power=1.0, seed=0):
@@ -64,12 +64,7 @@ def test_data_that_cannot_be_narrowed_is_taken_as_it_is(kind):
 def words():
     """Sparse rows, most of whose entries are in the first of many columns; none is rare."""
     rng = np.random.default_rng(3)
-    n, d, entries = 4000, 9000, 90
-    columns = np.minimum((d * rng.random((n, entries)) ** 3).astype(int), d - 1)
-    arrays = (rng.random(n * entries), columns.ravel(), np.arange(0, n * entries + 1, entries))
-    X = sp.csr_array(arrays, shape=(n, d))
-    X.sum_duplicates()
-    return X, rng.standard_normal(n)
+    return frequent_words(rng, 4000, 9000, 90, 3), rng.standard_normal(4000)
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])

@@ -601,7 +601,7 @@ def _for_sparse(
     A sketch of sparse data costs as much as a hundred passes, and where the columns are scaled it
     hardly ever saves them: the spectrum of text is flat. So the passes are not foreseen.
     """
-    narrow = problem.targets == 1 and _narrows(problem, tol)
+    narrow = _narrows(problem, tol)
     best = CG("float32" if narrow else "given", rare_columns="eliminated")
     for solver in (best, CG()):
         method = _candidate(problem, solver, Diagonal(TEXT_SCALING), np.nan, np.nan)

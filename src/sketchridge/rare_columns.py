@@ -146,7 +146,7 @@ def _without(
 
 
 def _parted(products: SparseProducts, kept: NDArray[np.intp], compact: bool) -> tuple[Any, Singles]:
-    """Some columns of a CSR matrix in a new order, and the entries that are in no others."""
+    """Some columns of a CSR matrix in a new order, and the entries of all others."""
     X = products.X
     places = np.full(X.shape[1], kept.size)
     places[kept] = np.arange(kept.size)
@@ -179,13 +179,14 @@ def _parted_by_loops(
     entries = int(indptr[-1])
     if compact:
         smaller: Any = CompactRows.empty(indptr, kept)
+        arrays = smaller.data, smaller.indices, indptr
     else:
         arrays = np.empty(entries, X.data.dtype), np.empty(entries, X.indices.dtype), indptr
-        smaller = scipy.sparse.csr_array(arrays, shape=(X.shape[0], kept))
     alone = X.nnz - entries
     singles = Singles(np.empty(alone, np.intp), np.empty(alone, np.intp), np.empty(alone))
     part = partial(kernels.keep_columns, rows, places, kept)
-    filled = kernels.CSR(smaller.data, smaller.indices, indptr)
     others = singles.values, singles.columns, singles.rows
-    run_all([partial(part, *ends, filled, *others) for ends in ranges])
+    run_all([partial(part, *ends, kernels.CSR(*arrays), *others) for ends in ranges])
+    if not compact:  # once its indices are there: scipy looks at them
+        smaller = scipy.sparse.csr_array(arrays, shape=(X.shape[0], kept))
     return smaller, singles
