@@ -19,7 +19,6 @@ from sketchridge.costs import (
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
 from sketchridge.planner import Pace, plan
-from sketchridge.preconditioner.embedding import even_buckets
 from sketchridge.run import Run
 from tests.problems import with_spectrum
 
@@ -117,7 +116,7 @@ def test_when_reading_is_free_nothing_is_factorised():
 
 @pytest.mark.parametrize(("lam", "enough"), [(1e-2, True), (6e-5, False)])
 def test_plain_cg_is_tried_first_and_given_up_by_its_pace(monkeypatch, lam, enough):
-    pretend(monkeypatch, Machine(6e10, 7e10, 1.4e11, 3e10, 2e9))
+    pretend(monkeypatch, Machine(6e10, 2e10, 4e10, 1e10, 2e9))
     X, y, lam = problem_of(4000, 1000, 1.0, lam)
     solution = solve(X, y, lam, random_state=0)
     assert solution.converged
@@ -148,17 +147,33 @@ def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded(monkeypatch
             assert again.preconditioner == spec
 
 
-def test_the_degrees_of_freedom_are_counted_once(monkeypatch):
+def test_the_degrees_of_freedom_are_counted_once_plain_cg_will_not_do(monkeypatch):
     monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)
-    problem = few_degrees(1e-4)
-    first = plan(problem, 1e-6, None, np.random.default_rng(0), READING_IS_FREE)
-    assert first.otherwise is not None and 8 <= first.dimension <= 20
-    given = {"tried": True, "dimension": 30.0}
-    read = problem.passes
-    choice = plan(problem, 1e-6, None, np.random.default_rng(0), FAST, **given)
-    assert problem.passes == read  # nothing was counted again, nor sketched
-    assert choice.preconditioner.name == "embedding"
-    assert choice.preconditioner.rows <= even_buckets(12 * 30, problem.n)
+    problem, rng = few_degrees(1e-5), np.random.default_rng(0)
+    first = plan(problem, 1e-6, None, rng, READING_IS_FREE)
+    assert first.otherwise is not None and problem.passes == 0
+    plan(problem, 1e-6, None, rng, FAST, tried=True)
+    assert problem.passes == planner.COUNTED_ROWS / problem.n
+
+
+def columns_that_differ():
+    """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
+    scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)
+    return np.random.default_rng(0).standard_normal((9000, 800)) * scales
+
+
+def test_columns_that_do_not_count_are_not_counted():
+    X = columns_that_differ()
+    squares = planner._column_squares(make_problem(X, X[:, 0], 1e-3)[0])
+    counted = planner._columns_that_count(squares, 1e-3)
+    eigenvalues = np.linalg.eigvalsh(X.T @ X / len(X))
+    assert np.sum(eigenvalues / (eigenvalues + 1e-3)) <= counted == pytest.approx(200, abs=1)
+
+
+def test_columns_that_are_no_numbers_are_left_for_the_reading_to_tell():
+    squares = np.array([np.nan, np.inf, 0.0, 1.0])
+    assert planner._columns_that_count(squares, 1e-9) == pytest.approx(3.0)
+    assert planner._columns_that_count(np.zeros(5), 1e-9) == 1.0
 
 
 def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
@@ -423,7 +438,7 @@ def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
     X, y = large(12000, 520)
     problem, _, _ = make_problem(X, y, 1e-2)
     costs = Costs.of(problem, FAST)
-    every = list(planner._sure_candidates(problem, costs, 1e-6))
+    every = list(_sure(problem, costs))
     recipes = [each.preconditioner for each in every if isinstance(each.preconditioner, Embedding)]
     assert {recipe.storage for recipe in recipes} == {"float32", "float64"}
     for limit in sorted({each.memory for each in every}):
@@ -435,22 +450,27 @@ def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
                 assert alike[0].memory <= limit and alike[0].seconds <= each.seconds
 
 
+def _sure(problem, costs):
+    squares = planner._column_squares(problem)
+    return planner._sure_candidates(problem, costs, 1e-6, squares)
+
+
 def _rows_of(candidate):
     return getattr(candidate.preconditioner, "rows", None)
 
 
 @pytest.mark.parametrize("n, d", [(6000, 2000), (7000, 1000), (20000, 900)])
 def test_forecasts_are_of_the_rows_that_are_taken(n, d):
-    problem = make_problem(np.ones((n, d)), np.ones(n), 1e-2)[0]
+    problem = make_problem(np.ones((n, d)), np.ones(n), 1e-16)[0]  # every column counts
     costs = Costs.of(problem, Machine(2e10, 5e10, 1e11, 3e10, 2e9))
     found = {}
-    for candidate in planner._sure_candidates(problem, costs, 1e-6):
+    for candidate in _sure(problem, costs):
         recipe = candidate.preconditioner
         if isinstance(recipe, Embedding):
             assert recipe.rows > d
             iterations = embedded_iterations(recipe.rows, n, d, 1e-6, planner.STARTS_AT)
             expected = found.setdefault(recipe.rows, iterations + planner.BESIDES)
-            assert candidate.passes == expected
+            assert candidate.passes == pytest.approx(expected)
     assert found
 
 
@@ -458,7 +478,7 @@ def test_tall_data_is_embedded_into_many_times_its_columns():
     """There a pass costs more than the Gram matrix of the embedded rows."""
     problem = make_problem(np.ones((200_000, 50)), np.ones(200_000), 1e-2)[0]
     costs = Costs.of(problem, Machine(2e10, 5e10, 1e11, 3e10, 2e9))
-    found = [each for each in planner._sure_candidates(problem, costs, 1e-6) if _rows_of(each)]
+    found = [each for each in _sure(problem, costs) if _rows_of(each)]
     best = min(found, key=lambda candidate: candidate.seconds)
     few = min((each for each in found if _rows_of(each) <= 6 * 50), key=lambda each: each.seconds)
     assert _rows_of(best) > 12 * 50 and best.passes < 0.7 * few.passes

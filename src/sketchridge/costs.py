@@ -24,8 +24,9 @@ Array = NDArray[np.float64]
 STEEP = 1.5
 # Evaluations at the start and the end, and the rows' norms.
 FIXED_PASSES = 3.0
-# Orthonormalising a block and making the Nyström approximation: so many products of d×k by k×k.
-BLOCK_ALGEBRA = 45.0
+# Orthonormalising a block of d×k numbers and making the Nyström approximation of it: so many times
+# what reading it takes (most of it is new memory), and so many products of d×k by k×k.
+BLOCK_READS, BLOCK_PRODUCTS = 600.0, 15.0
 # Scaling the columns block by block makes the products of a sketch so much longer.
 SCALED_SKETCH = 2.0
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
@@ -68,7 +69,7 @@ NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
 ITERATION = 5e-4
-SKETCH, DIRECT = 0.02, 3e-3  # and a sketch, and a direct solve
+SKETCH, DIRECT = 2e-3, 3e-3  # and a sketch, and a direct solve
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,9 @@ class Costs:
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""
-        algebra = BLOCK_ALGEBRA * self.d * rank**2 / self.machine.flops + SKETCH
+        block = float(self.d) * rank
+        algebra = 8.0 * BLOCK_READS * block / self.machine.bandwidth + SKETCH
+        algebra += BLOCK_PRODUCTS * block * rank / self.machine.flops
         if rows is None:
             return (SCALED_SKETCH if scaled else 1.0) * self.normal(rank) + algebra
         return self.normal(rank) * rows / self.n + algebra

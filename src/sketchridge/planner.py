@@ -134,7 +134,6 @@ class Choice:
     probe: Any = None  # the sketch that the plan was made with, for the certificate
     otherwise: float | None = None  # of what may be planned anew: the seconds that it should take
     tried: bool = False  # whether that was tried before
-    dimension: float | None = None  # the effective one, if it was counted for that
 
 
 @dataclass(frozen=True)
@@ -293,39 +292,35 @@ def plan(
     machine: Machine | None = None,
     tried: bool = False,
     warm: bool = False,
-    dimension: float | None = None,
 ) -> Choice:
     """The cheapest candidate that fits; sketches the data where that may pay.
 
     Unless that was tried, CG without a sketch comes first where a few passes of it cost next to
     nothing. A start that is not zero (`warm`) is worth something to most methods, but nothing to
-    dual ones. The effective dimension is counted where that may pay, unless it is known.
+    dual ones. After that the effective dimension is counted where that may pay.
     """
     limit = np.inf if max_memory is None else max_memory
     costs = _with_codes(problem, machine or this_machine(), limit)
-    sure = _fitting(_sure_candidates(problem, costs, tol), limit)
+    squares = None if costs.sparse else _column_squares(problem)
+    sure = _fitting(_sure_candidates(problem, costs, tol, squares), limit)
     trial = TRIAL_PASSES * costs.cg_iteration(0)
-    if costs.sparse:
+    if squares is None:
         cheap = bool(sure) and trial > TRIAL_SHARE * sure[0].seconds
         if cheap:
             return _decided(problem, sure, limit)
         easy = None if warm else _easy(problem, costs, sure, tol, limit)
         return easy or _for_sparse(problem, costs, sure, tol, limit)
-    if dimension is None:
-        dimension = _dimension(problem, costs, sure, limit, rng)
-    few = _fitting(_few_rows_candidates(problem, costs, tol, dimension), limit)
-    squares = _column_squares(problem)
     scaling = _scaling(squares)
     probe = _nystrom(problem, min(PROBE_RANK, problem.n, problem.d), scaling)
     with_sketch = costs.nystrom(PROBE_RANK, _rows(probe), scaled=scaling > 0) + trial
+    if not tried:
+        otherwise = min([with_sketch, *(candidate.seconds for candidate in sure)])
+        first = _first_try(problem, costs, squares, scaling, trial, otherwise)
+        if first is not None and memory_needed(problem, first) <= limit:
+            return first
+    dimension = _dimension(problem, costs, sure, limit, rng)
+    few = _fitting(_few_rows_candidates(problem, costs, tol, dimension), limit)
     known = _in_order([*few, *sure])
-    otherwise = min([with_sketch, *(candidate.seconds for candidate in known)])
-    large = problem.lam >= UNSCALED * problem.guessed_trace
-    first_scaling = 0.0 if large else scaling
-    if not tried and trial <= _first_share(problem, squares, first_scaling) * otherwise:
-        first = _candidate(problem, CG(), _unsketched(first_scaling), np.nan, np.nan)
-        if first.memory <= limit:
-            return _first_try(first, costs, otherwise, dimension)
     affordable = 8 * probe.memory(problem) <= limit
     # Few rows are as good as any sketch, where they serve: none is made to compare.
     if few or (sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds)):
@@ -349,6 +344,35 @@ def _with_codes(problem: RidgeProblem, machine: Machine, limit: float) -> Costs:
     return Costs.of(problem, machine)
 
 
+def _first_try(
+    problem: RidgeProblem,
+    costs: Costs,
+    squares: Array,
+    scaling: float,
+    trial: float,
+    otherwise: float,
+) -> Choice | None:
+    """CG without a sketch, until its pace says that planning (and what follows) takes less.
+
+    Nothing is counted or sketched before it. The columns have mean squares (d,); they are scaled
+    where they differ and λ is not large. A trial takes so many seconds, anything else at least
+    `otherwise`.
+    """
+    if problem.lam >= UNSCALED * problem.guessed_trace:
+        scaling = 0.0
+    if trial > _first_share(problem, squares, scaling) * otherwise:
+        return None
+    method = _candidate(problem, CG(), _unsketched(scaling), np.nan, np.nan)
+    return Choice(
+        method.solver,
+        method.preconditioner,
+        "a few passes of conjugate gradients without a sketch, which might do",
+        forecasts=(method.forecast(),),
+        seconds_a_pass=costs.cg_iteration(0),
+        otherwise=otherwise,
+    )
+
+
 def _first_share(problem: RidgeProblem, squares: Array, scaling: float) -> float:
     """The share of anything else that a first try may cost; the columns' mean squares are (d,)."""
     lam, trace = problem.lam, problem.guessed_trace
@@ -358,19 +382,6 @@ def _first_share(problem: RidgeProblem, squares: Array, scaling: float) -> float
         shares = lam / (squares + lam)
         lam, trace = float(shares.mean()), float(np.sum(1.0 - shares))
     return FIRST_SHARE if lam < SURELY_ENOUGH * trace else SURE_SHARE
-
-
-def _first_try(method: Candidate, costs: Costs, otherwise: float, dimension: float) -> Choice:
-    """CG without a sketch, until its pace says that planning (and what follows) takes less."""
-    return Choice(
-        method.solver,
-        method.preconditioner,
-        "a few passes of conjugate gradients without a sketch, which might do",
-        forecasts=(method.forecast(),),
-        seconds_a_pass=costs.cg_iteration(0),
-        otherwise=otherwise,
-        dimension=dimension,
-    )
 
 
 def _unsketched(scaling: float) -> Any:
@@ -436,6 +447,16 @@ def _column_squares(problem: RidgeProblem) -> Array:
     return squares
 
 
+def _columns_that_count(squares: Array, lam: float) -> float:
+    """At least the effective dimension: x/(x + λ) is concave, and the squares are C's diagonal.
+
+    What is no number is left for the reading of the rows to tell.
+    """
+    known = np.isfinite(squares)
+    shares = squares[known] / (squares[known] + lam)
+    return max(1.0, float(shares.sum() + np.sum(~known)))
+
+
 def _scaling(squares: Array) -> float:
     """The exponent of the columns' scaling, of dense data: 1 for columns that differ."""
     positive = squares[squares > 0]
@@ -480,14 +501,17 @@ def _candidate(
     return Candidate(solver, preconditioner, passes, seconds, memory, sure)
 
 
-def _sure_candidates(problem: RidgeProblem, costs: Costs, tol: float) -> Iterator[Candidate]:
-    """Methods whose cost does not depend on the spectrum."""
+def _sure_candidates(
+    problem: RidgeProblem, costs: Costs, tol: float, squares: Array | None
+) -> Iterator[Candidate]:
+    """Methods whose cost does not depend on the spectrum; dense columns have mean squares (d,)."""
     yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
     counts, most = [share * problem.d for share in SAMPLED], LARGEST_SAMPLE * problem.n
-    if not costs.sparse:
+    if squares is not None:
+        dimension = _columns_that_count(squares, problem.lam)
         for rows in _even_rows(counts, most, problem.n):
-            start = STARTS_AT if problem.d <= FITTED * rows else 1.0
-            iterations = embedded_iterations(rows, problem.n, problem.d, tol, start)
+            start = STARTS_AT if dimension <= FITTED * rows else 1.0
+            iterations = embedded_iterations(rows, problem.n, dimension, tol, start)
             yield from _embedded(problem, costs, tol, rows, iterations, sure=True)
         return
     for rows in (int(count) for count in counts if count <= most):

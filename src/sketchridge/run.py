@@ -152,7 +152,6 @@ class Run:
                 self.rng,
                 tried=self.choice.tried,
                 warm=warm,
-                dimension=self.choice.dimension,
             )
         if self.max_memory is not None:
             self.problem.leave_room(self.max_memory - memory_needed(self.problem, self.choice))
