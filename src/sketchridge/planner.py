@@ -77,10 +77,10 @@ SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0, 12.0, 25.0, 50.0, 100.0)
 LARGEST_SAMPLE = 0.6
 # Where λ leaves few degrees of freedom fewer rows do. A sample of so many counts them, where that
 # costs at most this share of a sure method and d is not small. They decide the rows where they are
-# fewer than this share of d; and so few that the planner's sketch holds them are left to it.
+# fewer than this share of d.
 COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
-FEW, HELD = 0.25, 0.5 * PROBE_RANK
-FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
+FEW = 0.25
+FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and
@@ -424,7 +424,7 @@ def _few_rows_candidates(
     problem: RidgeProblem, costs: Costs, tol: float, dimension: float
 ) -> Iterator[Candidate]:
     """Embeddings into fewer rows than d, where the effective dimension is small beside it."""
-    if not HELD < dimension <= FEW * problem.d:
+    if dimension > FEW * problem.d:
         return
     most = LARGEST_SAMPLE * min(problem.n, problem.d)
     for rows in _even_rows([share * dimension for share in FEW_ROWS], most, problem.n):
