@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature, RidgeCurvature
 from sketchridge.columns import column_squares
@@ -102,10 +103,11 @@ class DiagonalPreconditioner:
         """Whether the rows have the same norms; no certificate relies on it."""
         return self.fingerprint == problem.fingerprint
 
-    def for_columns_of(self, problem: RidgeProblem) -> DiagonalPreconditioner:
-        """The same scaling of another problem's columns; one pass over it."""
-        squares = Columns.of(problem)
-        return DiagonalPreconditioner(self.exponent, problem.lam, squares, self.fingerprint)
+    def of_some(self, columns: NDArray[np.intp], lam: float) -> DiagonalPreconditioner:
+        """The scaling of some columns, for another problem that has them, about, and its λ."""
+        share = lam / self.lam
+        squares = Columns(share * self.squares.raw[columns], share * self.squares.centred[columns])
+        return DiagonalPreconditioner(self.exponent, lam, squares, self.fingerprint)
 
     def at(self, lam: float) -> DiagonalPreconditioner:
         """The same columns for another λ."""

@@ -103,9 +103,13 @@ class CG:
 
 
 def _on_smaller(smaller: WithoutRareColumns, preconditioner: Any) -> Any:
-    """The same kind of preconditioner for the smaller problem."""
+    """The same preconditioner for the smaller problem.
+
+    There rows with rare columns weigh less: the squares of its own columns would take a pass, and
+    save none.
+    """
     if isinstance(preconditioner, DiagonalPreconditioner):
-        return preconditioner.for_columns_of(smaller.smaller)
+        return preconditioner.of_some(smaller.kept, smaller.smaller.lam)
     return preconditioner
 
 
