@@ -131,9 +131,10 @@ class SparseProducts:
 
     def row_ranges(self) -> list[tuple[int, int]]:
         """As many ranges of rows as threads, with about the same number of non-zeros."""
-        threads = thread_count()
-        goals = np.arange(1, threads) * (self.X.nnz / threads)
-        cuts = [0, *np.searchsorted(self.X.indptr, goals).tolist(), self.X.shape[0]]
+        threads, pointers = thread_count(), self.X.indptr
+        # Numbers of another kind would be searched for in a copy of the pointers.
+        goals = (np.arange(1, threads) * int(self.X.nnz) // threads).astype(pointers.dtype)
+        cuts = [0, *np.searchsorted(pointers, goals).tolist(), self.X.shape[0]]
         return [(a, b) for a, b in pairwise(cuts) if b > a]
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
