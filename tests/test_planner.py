@@ -156,18 +156,48 @@ def test_the_degrees_of_freedom_are_counted_once_plain_cg_will_not_do(monkeypatc
     assert problem.passes == planner.COUNTED_ROWS / problem.n
 
 
-def columns_that_differ():
-    """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
-    scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)
-    return np.random.default_rng(0).standard_normal((9000, 800)) * scales
+def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
+    problem = few_degrees(1e-5)
+    for dimension, few in [(3.0, True), (20.0, True), (0.3 * problem.d, False)]:
+        costs = Costs.of(problem, FAST)
+        found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
+        assert bool(found) == few
+        assert all(dimension < _rows_of(each) < problem.d and each.passes > 0 for each in found)
 
 
 def test_columns_that_do_not_count_are_not_counted():
-    X = columns_that_differ()
+    """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
+    scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)
+    X = np.random.default_rng(0).standard_normal((9000, 800)) * scales
     squares = planner._column_squares(make_problem(X, X[:, 0], 1e-3)[0])
-    counted = planner._columns_that_count(squares, 1e-3)
-    eigenvalues = np.linalg.eigvalsh(X.T @ X / len(X))
-    assert np.sum(eigenvalues / (eigenvalues + 1e-3)) <= counted == pytest.approx(200, abs=1)
+    assert planner._columns_that_count(squares, 1e-3) == pytest.approx(200, abs=1)
+
+
+def test_the_diagonal_counts_at_least_the_effective_dimension():
+    X = np.random.default_rng(0).standard_normal((300, 40)) @ np.diag(np.arange(1.0, 41.0) ** -2)
+    X = X @ np.linalg.qr(np.random.default_rng(1).standard_normal((40, 40)))[0]
+    C = X.T @ X / len(X)
+    eigenvalues = np.linalg.eigvalsh(C)
+    for lam in (1e-1, 1e-3, 1e-5):
+        counted = planner._columns_that_count(np.diag(C).copy(), lam)
+        assert np.sum(eigenvalues / (eigenvalues + lam)) < counted < 40
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_diagonal_is_guessed_with_the_weights(fit_intercept):
+    rng = np.random.default_rng(0)
+    X, weights = rng.standard_normal((250, 30)) + 1.0, rng.exponential(size=250)
+    problem = make_problem(X, X[:, 0], 1e-3, weights, fit_intercept)[0]
+    shares = weights / weights.sum()
+    centred = X - shares @ X if fit_intercept else X
+    assert planner._column_squares(problem) == pytest.approx(shares @ centred**2)
+
+
+def test_rows_without_weight_tell_nothing_of_the_columns():
+    X, weights = np.ones((5000, 30)), np.zeros(5000)
+    weights[1] = 1.0
+    squares = planner._column_squares(make_problem(X, X[:, 0], 1e-3, sample_weight=weights)[0])
+    assert planner._columns_that_count(squares, 1e-3) == 30 and planner._scaling(squares) == 0
 
 
 def test_columns_that_are_no_numbers_are_left_for_the_reading_to_tell():

@@ -396,3 +396,19 @@ def test_a_gram_matrix_of_rows_that_weigh_the_same(dtype):
     X = numbers(37, 11).astype(dtype)
     weighed = DenseProducts(X).gram(np.full(37, 0.3), None)
     assert weighed == pytest.approx(0.3 * X.astype(float).T @ X.astype(float), rel=1e-12)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("cores", [1, 2, 3, 7])
+@pytest.mark.parametrize("filled", [0, 1, 400])
+def test_threads_share_sparse_rows_by_their_entries(index, cores, filled, monkeypatch):
+    monkeypatch.setattr(sparse_products, "thread_count", lambda: cores)
+    lengths = np.zeros(50, dtype=int)
+    lengths[10:40] = np.random.default_rng(0).multinomial(filled, np.full(30, 1 / 30))
+    pointers = np.append(0, np.cumsum(lengths)).astype(index)
+    X = SimpleNamespace(indptr=pointers, nnz=filled, shape=(50, 9))
+    ranges = SparseProducts(X).row_ranges()
+    assert [row for ends in ranges for row in range(*ends)] == list(range(50))
+    assert len(ranges) <= cores
+    most = max(pointers[stop] - pointers[start] for start, stop in ranges)
+    assert most <= filled / cores + lengths.max()

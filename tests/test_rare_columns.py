@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from sketchridge import solve, sparse_products
+from sketchridge.preconditioner import Diagonal
 from sketchridge.problem import RidgeProblem
 from sketchridge.rare_columns import without_rare_columns
 from sketchridge.run import Run
@@ -87,6 +88,19 @@ def test_values_and_gradients_are_those_of_the_point_that_is_expanded(fit_interc
     np.testing.assert_array_equal(back.coef, W)
     np.testing.assert_allclose(back.objective, inner.objective, rtol=1e-12)
     np.testing.assert_allclose(back.gradient, inner.gradient, atol=1e-12)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_the_columns_that_are_left_keep_their_scaling(fit_intercept):
+    X, Y, rng = text(3)
+    problem = RidgeProblem(X, Y, 1e-3, weights("random", rng), fit_intercept)
+    smaller = without_rare_columns(problem)
+    for exponent in (0.8, 1.0):
+        scaling = Diagonal(exponent).build(problem, rng)
+        kept = scaling.of_some(smaller.kept, smaller.smaller.lam)
+        same = scaling.at(smaller.smaller.lam)
+        np.testing.assert_array_equal(kept.scale, same.scale[smaller.kept])
+        assert kept.columns == smaller.smaller.d < problem.d
 
 
 def test_loops_and_numpy_copy_the_same(monkeypatch):

@@ -355,8 +355,8 @@ def _first_try(
     """CG without a sketch, until its pace says that planning (and what follows) takes less.
 
     Nothing is counted or sketched before it. The columns have mean squares (d,); they are scaled
-    where they differ and λ is not large. A trial takes so many seconds, anything else at least
-    `otherwise`.
+    where they differ and λ is not large. A trial takes so many seconds, and `otherwise` the
+    cheapest of what is known without counting.
     """
     if problem.lam >= UNSCALED * problem.guessed_trace:
         scaling = 0.0
@@ -439,16 +439,20 @@ def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
 
 
 def _column_squares(problem: RidgeProblem) -> Array:
-    """The mean squares of dense columns (d,), less those of their means, by a few rows."""
-    some = problem.X[:: max(1, problem.n // ROWS_LOOKED_AT)]
+    """About C's diagonal (d,), of dense data, by a few rows; NaN where none of them counts."""
+    places = slice(None, None, max(1, problem.n // ROWS_LOOKED_AT))
+    some, weights = problem.X[places], problem.weights[places]
+    if not weights.any():
+        return np.full(problem.d, np.nan)
+    shares = weights / weights.sum()
     if problem.fit_intercept:
-        some = some - some.mean(axis=0, dtype=np.float64)
-    squares: Array = np.einsum("ij,ij->j", some, some, dtype=np.float64) / len(some)
+        some = some - shares @ some
+    squares: Array = np.einsum("i,ij,ij->j", shares, some, some, dtype=np.float64)
     return squares
 
 
 def _columns_that_count(squares: Array, lam: float) -> float:
-    """At least the effective dimension: x/(x + λ) is concave, and the squares are C's diagonal.
+    """About the effective dimension, or more: x/(x + λ) is concave, and C's diagonal is at hand.
 
     What is no number is left for the reading of the rows to tell.
     """
@@ -504,7 +508,7 @@ def _candidate(
 def _sure_candidates(
     problem: RidgeProblem, costs: Costs, tol: float, squares: Array | None
 ) -> Iterator[Candidate]:
-    """Methods whose cost does not depend on the spectrum; dense columns have mean squares (d,)."""
+    """Methods whose cost follows from the shapes and, of dense data, C's diagonal (d,), about."""
     yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
     counts, most = [share * problem.d for share in SAMPLED], LARGEST_SAMPLE * problem.n
     if squares is not None:

@@ -104,9 +104,8 @@ class DiagonalPreconditioner:
         return self.fingerprint == problem.fingerprint
 
     def of_some(self, columns: NDArray[np.intp], lam: float) -> DiagonalPreconditioner:
-        """The scaling of some columns, for another problem that has them, about, and its λ."""
-        share = lam / self.lam
-        squares = Columns(share * self.squares.raw[columns], share * self.squares.centred[columns])
+        """The scaling of some of the columns, for another λ."""
+        squares = Columns(self.squares.raw[columns], self.squares.centred[columns])
         return DiagonalPreconditioner(self.exponent, lam, squares, self.fingerprint)
 
     def at(self, lam: float) -> DiagonalPreconditioner:
