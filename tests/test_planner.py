@@ -158,8 +158,8 @@ def test_the_degrees_of_freedom_are_counted_once_plain_cg_will_not_do(monkeypatc
 
 def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
     problem = few_degrees(1e-5)
+    costs = Costs.of(problem, FAST)
     for dimension, few in [(3.0, True), (20.0, True), (0.3 * problem.d, False)]:
-        costs = Costs.of(problem, FAST)
         found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
         assert bool(found) == few
         assert all(dimension < _rows_of(each) < problem.d and each.passes > 0 for each in found)

@@ -296,8 +296,8 @@ def plan(
     """The cheapest candidate that fits; sketches the data where that may pay.
 
     Unless that was tried, CG without a sketch comes first where a few passes of it cost next to
-    nothing. A start that is not zero (`warm`) is worth something to most methods, but nothing to
-    dual ones. After that the effective dimension is counted where that may pay.
+    nothing; the effective dimension is counted after that, where it may pay. A start that is not
+    zero (`warm`) is worth something to most methods, but nothing to dual ones.
     """
     limit = np.inf if max_memory is None else max_memory
     costs = _with_codes(problem, machine or this_machine(), limit)
