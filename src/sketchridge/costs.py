@@ -25,10 +25,11 @@ STEEP = 1.5
 # Evaluations at the start and the end, and the rows' norms.
 FIXED_PASSES = 3.0
 # Orthonormalising a block of d×k numbers and making the Nyström approximation of it: so many times
-# what reading it takes (most of it is new memory), and so many products of d×k by k×k.
-BLOCK_READS, BLOCK_PRODUCTS = 600.0, 15.0
+# what reading it takes (most of it is new memory), so many products of d×k by k×k, and the
+# eigenvalues of small matrices, which take so many times their k³.
+BLOCK_READS, BLOCK_PRODUCTS, EIGENVALUES = 320.0, 18.0, 160.0
 # Scaling the columns block by block makes the products of a sketch so much longer.
-SCALED_SKETCH = 2.0
+SCALED_SKETCH = 1.7
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
 ROWS_DIFFER = 1.5
 # All rows thrown into a few buckets mix better; and CG gets faster as it goes on.
@@ -69,7 +70,7 @@ NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 SOLVE_SHARE = 0.5
 # Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
 ITERATION = 5e-4
-SKETCH, DIRECT = 2e-3, 3e-3  # and a sketch, and a direct solve
+SKETCH, DIRECT = 4e-3, 3e-3  # and a sketch, and a direct solve
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Costs:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""
         block = float(self.d) * rank
         algebra = 8.0 * BLOCK_READS * block / self.machine.bandwidth + SKETCH
-        algebra += BLOCK_PRODUCTS * block * rank / self.machine.flops
+        algebra += (BLOCK_PRODUCTS * block + EIGENVALUES * rank**2) * rank / self.machine.flops
         if rows is None:
             return (SCALED_SKETCH if scaled else 1.0) * self.normal(rank) + algebra
         return self.normal(rank) * rows / self.n + algebra
@@ -260,23 +261,24 @@ class SpectrumGuess:
         one_by_one = ITERATIONS_A_DIRECTION * (places - rank)
         return float(np.min(one_by_one + np.maximum(1.0, roots * digits / 4)))
 
-    def dimension(self, mu: float) -> float:
-        """The effective one, tr C(C + μI)⁻¹."""
-        found = float(np.sum(self.values / (self.values + mu)))
-        return found + float(np.trapezoid(self.tail / (self.tail + mu), self.positions))
+    def dimension(self, mu: float | Array) -> Array:
+        """The effective one, tr C(C + μI)⁻¹, for every μ."""
+        mu = np.asarray(mu)[..., None]
+        found: Array = np.sum(self.values / (self.values + mu), axis=-1)
+        law = self.tail / (self.tail + mu)
+        return found + np.trapezoid(law, self.positions, axis=-1)
 
     def shift(self, rows: int, lam: float) -> float:
         """The μ of P, above λ, that few rows bear well; 0 where λ itself does."""
-        if self.dimension(lam) <= HELD_BY_ROWS * rows:
+        held = HELD_BY_ROWS * rows
+        if self.dimension(lam) <= held:
             return 0.0
-        low, high = np.log(lam), np.log(self.values[0] * self.count)
-        for _ in range(40):
-            middle = (low + high) / 2
-            if self.dimension(float(np.exp(middle))) > HELD_BY_ROWS * rows:
-                low = middle
-            else:
-                high = middle
-        return float(np.exp(high))
+        low, high = lam, float(self.values[0]) * self.count
+        for _ in range(5):  # each time 63 times closer
+            grid = np.geomspace(low, high, 64)
+            above = np.count_nonzero(self.dimension(grid[1:-1]) > held)
+            low, high = grid[above], grid[above + 1]
+        return float(high)
 
     def shifted_iterations(self, rows: int, lam: float, tol: float) -> float:
         """Iterations with so many embedded rows, and a shift that suits them."""

@@ -25,8 +25,12 @@ CACHED_BLOCK_BYTES = 6 << 20
 # With many columns the products are bound by arithmetic, and larger blocks waste less.
 WIDE_BLOCK_BYTES = 32 << 20
 # Of a few sampled rows so much is gathered at a time: memory that is new costs more than a read.
-SAMPLED_BLOCK_BYTES = 1 << 20
+# For products with many columns it is at least so many rows: BLAS copies those for every block.
+SAMPLED_BLOCK_BYTES, SAMPLED_BLOCK_ROWS = 1 << 20, 256
 WIDE = 8
+# Some contiguous rows are multiplied with a few columns as they lie, up to so many multiplications:
+# of more BLAS makes a copy first, which takes as long again. With fewer rows it does not pay.
+UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 32
 # Of fewer elements than this the compiled kernels are not worth loading numba for.
 LARGE_MATRIX = 2_000_000
 # Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
@@ -94,12 +98,20 @@ class DenseProducts:
 
     def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
         """Blocks of a range of rows in float64; a view where the data is float64 already."""
-        n, d = self.X.shape
-        size = WIDE_BLOCK_BYTES if columns >= WIDE else CACHED_BLOCK_BYTES
-        step = min(max(1, size // (8 * d)), longest_sum(n))
+        step = min(self._block_rows(columns), longest_sum(len(self.X)))
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
             yield rows, self.X[rows].astype(np.float64, copy=False)
+
+    def _block_rows(self, columns: int) -> int:
+        """How many rows are best multiplied with so many columns at a time."""
+        d = int(self.X.shape[1])
+        if 1 < columns <= UNPACKED_COLUMNS and self.X.flags.c_contiguous:
+            rows = UNPACKED // (columns * d)
+            if rows >= UNPACKED_ROWS:
+                return rows
+        size = WIDE_BLOCK_BYTES if columns >= WIDE else CACHED_BLOCK_BYTES
+        return max(1, size // (8 * d))
 
     def _by_threads(self, columns: int, work: Callable[[int, int], Any]) -> list[Any]:
         """Do some work for ranges of rows, one a thread, each with a BLAS of one thread.
@@ -142,7 +154,7 @@ class DenseProducts:
 
         def part(start: int, stop: int) -> None:
             for rows, block in self._blocks(V.shape[1], start, stop):
-                np.matmul(block, V, out=product[rows])
+                product[rows] = thin_product(block, V)
 
         self._by_threads(V.shape[1], part)
         return product
@@ -151,12 +163,12 @@ class DenseProducts:
         """Xᵀ R, (d, k)."""
 
         def part(start: int, stop: int) -> Array:
-            product = np.zeros((self.X.shape[1], R.shape[1]))
+            product = thin_zeros(self.X.shape[1], R.shape[1])
             for rows, block in self._blocks(R.shape[1], start, stop):
-                product += block.T @ R[rows]
+                product += thin_product(block.T, R[rows])
             return product
 
-        return added(self._by_threads(R.shape[1], part))
+        return np.ascontiguousarray(added(self._by_threads(R.shape[1], part)))
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
@@ -166,17 +178,17 @@ class DenseProducts:
             return product, weights @ R
 
         def part(start: int, stop: int) -> tuple[Array, Array]:
-            product, total = np.zeros(V.shape), np.zeros(V.shape[1])
+            product, total = thin_zeros(*V.shape), np.zeros(V.shape[1])
             for rows, block in self._blocks(V.shape[1], start, stop):
-                R = block @ V
+                R = thin_product(block, V)
                 R -= shift
                 R *= weights[rows, None]
                 total += R.sum(axis=0)
-                product += block.T @ R
+                product += thin_product(block.T, R)
             return product, total
 
         products, totals = zip(*self._by_threads(V.shape[1], part), strict=True)
-        return added(products), added(totals)
+        return np.ascontiguousarray(added(products)), added(totals)
 
     def residual(
         self, V: Array, targets: Array, shift: Array, weights: Array
@@ -187,15 +199,17 @@ class DenseProducts:
         R = np.empty(targets.shape)
 
         def part(start: int, stop: int) -> Array:
-            product = np.zeros(V.shape)
+            product = thin_zeros(*V.shape)
             for rows, block in self._blocks(V.shape[1], start, stop):
-                np.matmul(block, V, out=R[rows])
-                R[rows] -= targets[rows]
-                R[rows] -= shift
-                product += block.T @ (weights[rows, None] * R[rows])
+                some = thin_product(block, V)
+                some -= targets[rows]
+                some -= shift
+                R[rows] = some
+                some *= weights[rows, None]
+                product += thin_product(block.T, some)
             return product
 
-        return R, added(self._by_threads(V.shape[1], part))
+        return R, np.ascontiguousarray(added(self._by_threads(V.shape[1], part)))
 
     def own_threads(self, columns: int) -> bool:
         """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
@@ -313,7 +327,8 @@ class SampledProducts(DenseProducts):
     def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
         """Blocks of a range of the rows, in the same memory one after the other."""
         d = self.X.shape[1]
-        step = max(1, min(CACHED_BLOCK_BYTES // (8 * d), longest_sum(self.count)))
+        least = SAMPLED_BLOCK_ROWS if columns >= WIDE else 1
+        step = min(max(least, CACHED_BLOCK_BYTES // (8 * d)), longest_sum(self.count))
         block = np.empty((min(step, stop - start), d), dtype=self.X.dtype)
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
@@ -344,6 +359,19 @@ class SampledProducts(DenseProducts):
         with single_threaded_blas():
             ranges = even_ranges(self.X.shape[1], thread_count())
             return added(run_all([partial(part, start, stop) for start, stop in ranges]))
+
+
+def thin_product(A: Array, B: Array) -> Array:
+    """A B (m, k) for B of a few columns, as the transpose of Bᵀ Aᵀ: up to twice as fast in BLAS.
+
+    What comes out has its columns one after the other, as `thin_zeros` has.
+    """
+    return (B.T @ A.T).T
+
+
+def thin_zeros(rows: int, columns: int) -> Array:
+    """Zeros (rows, columns), column after column, to add such products to."""
+    return np.zeros((columns, rows)).T
 
 
 def gram_by_rows(n: int, d: int) -> bool:

@@ -18,6 +18,7 @@ from sketchridge.preconditioner.diagonal import Columns, check_exponent
 from sketchridge.preconditioner.sampled import SampledProblem
 from sketchridge.preconditioner.scaled import ScaledPreconditioner, ScaledProblem, unscaled
 from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.products import SAMPLED_BLOCK_ROWS
 from sketchridge.sketch import (
     DENSE_EIGENPROBLEM,
     LowerBound,
@@ -363,9 +364,11 @@ class Nystrom:
         width = self.directions(problem)
         needed = (4 + 2 * thread_count()) * problem.d * width  # every thread makes a product
         needed += _scaling_memory(self.scaling, problem, width)
-        if self.rows != "all" and not isinstance(problem.X, np.ndarray):
-            needed += 2 * int(problem.X.nnz) * self.rows // problem.n
-        return needed
+        if self.rows == "all":
+            return needed
+        if isinstance(problem.X, np.ndarray):
+            return needed + thread_count() * min(self.rows, SAMPLED_BLOCK_ROWS) * problem.d
+        return needed + 2 * int(problem.X.nnz) * self.rows // problem.n
 
     def build(
         self, problem: RidgeProblem, rng: np.random.Generator
