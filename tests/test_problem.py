@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import solve
+from sketchridge import products, solve
 from sketchridge.driver import make_problem
 from tests import literal
 from tests.problems import centred, decaying, dense_of, make, sparse_rows
@@ -186,7 +186,7 @@ def test_every_read_of_the_data_is_a_pass(kind, intercept):
     assert problem.passes == 0
     _ = problem.trace
     made = problem.passes
-    assert made == 1 + 2 * intercept  # the norms; the mean, and the centred norms
+    assert made == 1 + intercept  # the norms, and the mean
     V, R = np.ones((8, 5)), np.ones((30, 5))
     calls = [
         lambda: problem.evaluate(V[:, :1]),
@@ -200,6 +200,52 @@ def test_every_read_of_the_data_is_a_pass(kind, intercept):
         assert problem.passes == made + number
     _ = problem.trace, problem.null_objective
     assert problem.passes == made + len(calls)
+
+
+@centring
+@weighting
+def test_the_first_read_of_large_dense_data_tells_the_mean_and_the_slope(
+    intercept, weighted, monkeypatch
+):
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    X, Y, weights = data("dense")
+    weights = weights if weighted else np.ones(30)
+    problem = make(X, Y, 0.1, weights, intercept)
+    literally = make(np.asfortranarray(X), Y, 0.1, weights, intercept)
+    _ = problem.raw_squared_norms, problem.trace
+    assert problem.passes == 1
+    zero = np.zeros((8, 1))
+    for found, expected in zip(
+        vars(problem.evaluate(zero)).values(), vars(literally.evaluate(zero)).values(), strict=True
+    ):
+        if isinstance(expected, np.ndarray):
+            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(problem.null_gradient(), literally.null_gradient(), rtol=1e-12)
+    assert problem.passes == 1
+    X0, _, omega = for_numpy(X, Y, weights, intercept)
+    assert problem.trace == pytest.approx(np.trace(literal.correlation(X0, omega)), rel=1e-12)
+
+
+def test_what_the_first_read_told_is_not_said_of_other_targets_or_rows(monkeypatch):
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    X, Y, _ = data("dense")
+    problem = make(X, Y, 0.1, None, True)
+    _ = problem.raw_squared_norms
+    other = problem.at(0.2)
+    other.Y = 3.0 * Y
+    np.testing.assert_allclose(other.null_gradient(), 3.0 * problem.null_gradient(), rtol=1e-10)
+    some = problem.sampled(np.arange(5))
+    assert some._known_slope() is None
+    assert problem.evaluate(np.ones((8, 1))).objective != problem.null_objective
+
+
+def test_the_trace_is_that_of_centred_rows_where_the_mean_is_nearly_all_of_them():
+    rng = np.random.default_rng(0)
+    X = 1e6 + rng.standard_normal((50, 8))
+    problem = make(X, rng.standard_normal((50, 1)), 0.1, None, True)
+    exact = np.sum((X - X.mean(axis=0)) ** 2) / 50
+    assert problem.trace == pytest.approx(exact, rel=1e-9)
+    assert problem.raw_trace - problem.mean @ problem.mean != pytest.approx(exact, rel=1e-6)
 
 
 @every_kind

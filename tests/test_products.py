@@ -98,6 +98,8 @@ def assert_same(computed, expected, size=1.0):
 def many_blocks(monkeypatch):
     monkeypatch.setattr(products, "CACHED_BLOCK_BYTES", TINY_BLOCK)
     monkeypatch.setattr(products, "WIDE_BLOCK_BYTES", TINY_BLOCK)
+    monkeypatch.setattr(products, "UNPACKED", TINY_BLOCK)
+    monkeypatch.setattr(products, "UNPACKED_ROWS", 2)
 
 
 @pytest.fixture(params=["small", "compiled, 1 thread", "compiled, 2 threads", "more threads"])
@@ -162,7 +164,20 @@ def test_squared_norms_are_numpys(kind, form, shape, work, tmp_path):
     fast, X = made(kind, form, shape, tmp_path)
     assert_same(fast.squared_norms(), (X**2).sum(axis=1))
     if kind is DenseProducts and fast.X.flags.c_contiguous:
-        assert_same(fast.compiled_squared_norms(), (X**2).sum(axis=1))
+        factors = np.random.default_rng(4).standard_normal((shape[0], 2))
+        norms, sums = fast.compiled_first_sums(factors)
+        assert_same(norms, (X**2).sum(axis=1))
+        assert_same(sums, X.T @ factors, 1.0 + np.abs(X).sum())
+
+
+@pytest.mark.parametrize("columns", [2, 24, 25])
+def test_a_few_columns_are_multiplied_with_so_many_rows_that_blas_makes_no_copy(columns):
+    X = np.ones((300, 200))
+    some = {rows.stop - rows.start for rows, _ in DenseProducts(X)._blocks(columns, 0, 300)}
+    assert (max(some) * 200 * columns <= products.UNPACKED) or columns > products.UNPACKED_COLUMNS
+    wide = DenseProducts(np.ones((40, 20_000)))._block_rows(2)
+    assert wide == products.CACHED_BLOCK_BYTES // (8 * 20_000)  # for too few rows it does not pay
+    assert DenseProducts(np.asfortranarray(X))._block_rows(columns) > products.UNPACKED // 400
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

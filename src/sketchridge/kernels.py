@@ -1858,6 +1858,27 @@ def dense_adjoint_vector(rows: Array, r: Array, start: int, stop: int, product: 
 
 
 @njit(nogil=True, cache=True)
+def dense_first_sums(
+    rows: Array, factors: Array, start: int, stop: int, norms: Array, sums: Array
+) -> None:
+    """norms_i = ‖x_i‖² and sums (m, d) += Σ factors_i x_iᵀ for a range of dense rows.
+
+    Four at a time are squared and added while they are in the cache; factors are (n, m).
+    """
+    i = start
+    while i + 4 <= stop:
+        dense_row_squares(rows, i, i + 4, norms)
+        for c in range(sums.shape[0]):
+            f0, f1, f2, f3 = factors[i, c], factors[i + 1, c], factors[i + 2, c], factors[i + 3, c]
+            _add_four(rows, i, f0, f1, f2, f3, sums[c])
+        i += 4
+    for last in range(i, stop):
+        dense_row_squares(rows, last, last + 1, norms)
+        for c in range(sums.shape[0]):
+            _dense_row_add(rows, last, factors[last, c], sums[c])
+
+
+@njit(nogil=True, cache=True)
 def _csr_row_product(rows: CSR, i: int, v: Array, product: Array) -> None:
     """Add x_iᵀv to product (k,)."""
     width = product.size

@@ -392,13 +392,13 @@ def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
     """Those that fit, in order; where only the factor's storage differs, the cheaper one."""
     cheapest: dict[Any, Candidate] = {}
     for candidate in _in_order([each for each in candidates if each.memory <= limit]):
-        cheapest.setdefault((candidate.solver, _with_wide_factor(candidate)), candidate)
+        cheapest.setdefault((candidate.solver, _but_for_storage(candidate)), candidate)
     return list(cheapest.values())
 
 
-def _with_wide_factor(candidate: Candidate) -> Any:
+def _but_for_storage(candidate: Candidate) -> Any:
     recipe = candidate.preconditioner
-    return replace(recipe, storage="float64") if isinstance(recipe, Embedding) else recipe
+    return (recipe.rows, recipe.shift) if isinstance(recipe, Embedding) else recipe
 
 
 def _in_order(candidates: list[Candidate]) -> list[Candidate]:

@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 # Below this share of where it began, an objective that is kept by subtracting has less than twelve
 # digits.
 TINY = 1e-3
+# Of the trace of the rows as given, the share that centring leaves without a loss that matters.
+MUCH_LEFT = 1e-3
 ROWS_LOOKED_AT = 256
 # Mean square norms of rows, and the largest of all, whose values float32 holds with room to spare.
 FLOAT32_TRACES, LARGEST_FLOAT32_NORM = (1e-20, 1e20), 1e70
@@ -174,6 +176,14 @@ class Problem(Operator, Protocol):
         """Bound of the residuals' (and the intercept's) rounding error, (t,)."""
 
 
+class Slope(NamedTuple):
+    """Xᵀ diag(weights) Y of the data as given (d, t), and what it was made with."""
+
+    Y: Array
+    weights: Array
+    product: Array
+
+
 class RidgeProblem:
     """A ridge problem over a dense or CSR matrix in memory (or a memory map)."""
 
@@ -204,6 +214,7 @@ class RidgeProblem:
         if fit_intercept:
             self._centre_targets()
         self.coding: list[Codes | None] = []  # what came of it, once it was tried; shared by `at`
+        self.slope: Slope | None = None
         self.summed_trace: float | None = None  # not None where this stands for other data
         self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
@@ -281,8 +292,26 @@ class RidgeProblem:
         products = self.products
         # Where the kernels will be loaded anyway.
         if isinstance(products, DenseProducts) and products.own_threads(self.targets):
-            return products.compiled_squared_norms()
+            return self._read_first(products)
         return products.squared_norms()
+
+    def _read_first(self, products: DenseProducts) -> Array:
+        """‖x_i‖² (n,), and from the same read the mean row and the slope at w = 0, to be kept."""
+        factors = self.weights[:, None] * self.Y
+        if self.fit_intercept:
+            factors = np.column_stack([self.weights, factors])
+        norms, sums = products.compiled_first_sums(factors)
+        if self.fit_intercept:
+            self.__dict__["mean"] = sums[:, 0].copy()
+        self.slope = Slope(self.Y, self.weights, sums[:, -1:].copy())
+        return norms
+
+    def _known_slope(self) -> Array | None:
+        """Σ ω_i x_i y_i (d, t) of the rows as given, if they have been read with these targets."""
+        slope = self.slope
+        if slope is None or slope.Y is not self.Y or slope.weights is not self.weights:
+            return None
+        return slope.product
 
     @property
     def knows_norms(self) -> bool:
@@ -517,6 +546,9 @@ class RidgeProblem:
         """Trace of C."""
         if self.mean is None:
             return self.raw_trace
+        left = self.raw_trace - float(self.mean @ self.mean)
+        if left > MUCH_LEFT * self.raw_trace:  # nothing that matters cancels, and a pass is saved
+            return left
         return float(self.weights @ self.squared_norms)
 
     def intercept(self, W: Array) -> Array:
@@ -556,9 +588,16 @@ class RidgeProblem:
         return W, np.abs(best.astype(dtype).astype(np.float64) - best)
 
     def evaluate(self, W: Array, duals: DualPoint | None = None) -> Evaluation:
-        """Objective and gradient at W (d, t), and how far its dual variables are off; one pass."""
-        self.passes += 1
-        R, gradient, residual_mean = self._residual(W)
+        """Objective and gradient at W (d, t), and how far its dual variables are off; one pass.
+
+        None at W = 0, where the first read of the data has told the slope.
+        """
+        slope = None if W.any() else self._known_slope()
+        if slope is None:
+            self.passes += 1
+            R, gradient, residual_mean = self._residual(W)
+        else:
+            R, gradient, residual_mean = self._centred(-self.Y, -slope)
         squares = self.weights @ R**2
         distance: Array | float = np.inf
         if duals is not None:
@@ -576,14 +615,20 @@ class RidgeProblem:
 
     def _residual(self, W: Array) -> tuple[Array, Array, Array]:
         """Residuals (n, t), the loss's gradient (d, t), and the residuals' mean if centred (t,)."""
-        R, gradient = self.products.residual(W, self.Y, self._shift(W), self.weights)
+        return self._centred(*self.products.residual(W, self.Y, self._shift(W), self.weights))
+
+    def _centred(self, R: Array, gradient: Array) -> tuple[Array, Array, Array]:
+        """The same from the residuals and their products with the rows as given."""
         if self.mean is None:
-            return R, gradient, np.zeros(W.shape[1])
+            return R, gradient, np.zeros(R.shape[1])
         residual_mean = self.weights @ R
         return R, gradient - np.outer(self.mean, residual_mean), residual_mean
 
     def null_gradient(self) -> Array:
-        """The gradient at w = 0, (d, t); one pass."""
+        """The gradient at w = 0, (d, t); one pass, unless it is known."""
+        slope = self._known_slope()
+        if slope is not None:
+            return self._centred(-self.Y, -slope)[1]
         return -self.adjoint(np.sqrt(self.weights)[:, None] * self.Y)
 
     def gram(self, V: Array) -> Array:

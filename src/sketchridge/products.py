@@ -138,15 +138,20 @@ class DenseProducts:
         run_shared([partial(part, slice(start, start + step)) for start in starts])
         return norms
 
-    def compiled_squared_norms(self) -> Array:
-        """‖x_i‖² (n,), for rows in C order."""
+    def compiled_first_sums(self, factors: Array) -> tuple[Array, Array]:
+        """‖x_i‖² (n,) and Xᵀ factors (d, m) in one read, for a few factors and rows in C order."""
         from sketchridge import kernels
 
         norms = np.empty(self.X.shape[0])
-        ranges = even_ranges(norms.size, SHARES * thread_count())
-        squares = partial(kernels.dense_row_squares, self.X)
-        run_shared([partial(squares, start, stop, norms) for start, stop in ranges])
-        return norms
+        sums = summed(
+            lambda start, stop, piece: kernels.dense_first_sums(
+                self.X, factors, start, stop, norms, piece
+            ),
+            even_ranges(norms.size, thread_count()),
+            (factors.shape[1], self.X.shape[1]),
+            longest_sum(norms.size),
+        )
+        return norms, np.ascontiguousarray(sums.T)
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""

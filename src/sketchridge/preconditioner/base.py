@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -133,6 +134,7 @@ def resolve_rows(rows: Rows, times: int, problem: RidgeProblem, name: str) -> in
     return count
 
 
+@cache
 def machine_memory() -> float:
     """Bytes of memory of this machine; unbounded where it does not tell."""
     try:
