@@ -490,10 +490,13 @@ def peak_of(work):
     ids=str,
 )
 @pytest.mark.parametrize("shape", [(3000, 200), (300, 1500)])
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_memory_is_predicted(spec, shape, kind):
+@pytest.mark.parametrize("kind", ["dense", "columns", "csr"])
+def test_memory_is_predicted(spec, shape, kind, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal(shape)
+    if kind == "columns":
+        X = np.asfortranarray(X)
+        monkeypatch.setattr(embedding, "LARGE_MATRIX", 0)
     X = sparse.random_array(shape, density=0.1, rng=rng, format="csr") if kind == "csr" else X
     problem = make(X, np.ones(shape[0]), LAM)
     assert problem.raw_trace > 0
@@ -944,6 +947,38 @@ def test_rows_that_are_rounded_as_they_are_embedded_are_the_same(rows, fit_inter
     np.testing.assert_allclose(fused.probe, A @ probe_vector(20), atol=1e-12)
     np.testing.assert_allclose(fused.start, whole.start, rtol=1e-3, atol=1e-6)
     assert fused.describes(problem)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+@pytest.mark.parametrize("rows", [70, 12, 300])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("d", [20, 21, 3])
+def test_columns_are_embedded_where_they_lie(d, rows, fit_intercept, storage, dtype, monkeypatch):
+    rng = np.random.default_rng(3)
+    X = np.asfortranarray(rng.standard_normal((300, d)) + 1.0, dtype=dtype)
+    X[:, 1] = 0.0
+    problem = RidgeProblem(X, rng.standard_normal((300, 2)), 1e-3, rng.random(300), fit_intercept)
+    spec = Embedding(rows=rows, kind="countsketch", storage=storage)
+    whole = build(spec, problem)
+    monkeypatch.setattr(embedding, "LARGE_MATRIX", 0)
+    monkeypatch.setattr(embedding, "_product", None)  # nothing is copied to rows first
+    made = build(spec, problem)
+    np.testing.assert_allclose(made.probe, whole.probe, atol=1e-12)
+    np.testing.assert_allclose(made.start, whole.start, rtol=1e-3, atol=1e-6)
+    G = rng.standard_normal((d, 1))
+    np.testing.assert_allclose(made.apply(G), whole.apply(G), rtol=1e-4, atol=1e-4)
+    assert made.describes(problem)
+    if storage == "float32":
+        A = made.source.weighted(problem).toarray() @ X
+        A -= 0.0 if problem.mean is None else np.outer(shift_of(made, problem), problem.mean)
+        np.testing.assert_allclose(made.factor.rows.widened(), A, rtol=1e-5, atol=1e-7)
+        assert made.factor.rows.size == pytest.approx(np.sum(A**2))
+
+
+def shift_of(built, problem):
+    """What of the mean each embedded row has, (s,)."""
+    return built.source.weighted(problem) @ np.ones(problem.n)
 
 
 @pytest.mark.parametrize("storage", ["float64", "float32"])

@@ -1,5 +1,7 @@
 """The objective: against its formula, by differences, by repetition and by explicit centring."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -234,9 +236,22 @@ def test_what_the_first_read_told_is_not_said_of_other_targets_or_rows(monkeypat
     other = problem.at(0.2)
     other.Y = 3.0 * Y
     np.testing.assert_allclose(other.null_gradient(), 3.0 * problem.null_gradient(), rtol=1e-10)
+    assert problem.at(0.2)._known_slope() is not None  # another λ changes neither
     some = problem.sampled(np.arange(5))
     assert some._known_slope() is None
     assert problem.evaluate(np.ones((8, 1))).objective != problem.null_objective
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_infinities_far_apart_are_an_error_and_no_warning(order, intercept, monkeypatch):
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    X = np.ones((9000, 3), order=order)
+    X[100, 1], X[8000, 1] = np.inf, -np.inf
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="first in row 100"):
+            solve(X, np.arange(9000.0), 0.1, solver="cg", fit_intercept=intercept)
 
 
 def test_the_trace_is_that_of_centred_rows_where_the_mean_is_nearly_all_of_them():

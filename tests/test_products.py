@@ -1,5 +1,7 @@
 """Every product of the data matrix against numpy on the same numbers, dense and in float64."""
 
+import tracemalloc
+from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from sketchridge import kernels, products, sparse_products, threads
 from sketchridge.products import (
+    ColumnProducts,
     DenseProducts,
     SampledProducts,
     add_gram,
@@ -168,6 +171,83 @@ def test_squared_norms_are_numpys(kind, form, shape, work, tmp_path):
         norms, sums = fast.compiled_first_sums(factors)
         assert_same(norms, (X**2).sum(axis=1))
         assert_same(sums, X.T @ factors, 1.0 + np.abs(X).sum())
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(1300, 7), (512, 4), (5, 9), (700, 1), (1, 3)], ids=str)
+def test_columns_are_multiplied_where_they_lie(shape, threads, dtype, monkeypatch):
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    monkeypatch.setattr(products, "thread_count", lambda: threads)
+    rng = np.random.default_rng(0)
+    X = np.asfortranarray(rng.standard_normal(shape), dtype=dtype)
+    fast, wide = ColumnProducts(X), X.astype(np.float64)
+    assert fast.own_threads(1) and not fast.own_threads(2)
+    V, Y, weights = (
+        rng.standard_normal((shape[1], 1)),
+        rng.standard_normal((shape[0], 1)),
+        rng.random(shape[0]),
+    )
+    size, shift = 1.0 + np.abs(wide).sum(), rng.standard_normal(1)
+    R = wide @ V - shift
+    product, total = fast.normal(V, shift, weights)
+    assert_same(product, wide.T @ (weights[:, None] * R), size**2)
+    assert_same(total, weights @ R, size)
+    fitted, gradient = fast.residual(V, Y, shift, weights)
+    assert_same(fitted, R - Y, size)
+    assert_same(gradient, wide.T @ (weights[:, None] * (R - Y)), size**2)
+    factors = rng.standard_normal((shape[0], 2))
+    norms, sums = fast.compiled_first_sums(factors)
+    assert_same(norms, (wide**2).sum(axis=1), size)
+    assert_same(sums, wide.T @ factors, size)
+
+
+def test_the_order_of_dense_data_decides_which_products_it_gets():
+    X = np.ones((4, 3))
+    assert type(products.products_of_dense(X)) is DenseProducts
+    assert type(products.products_of_dense(np.asfortranarray(X))) is ColumnProducts
+    assert type(products.products_of_dense(np.ones((4, 1), order="F"))) is DenseProducts  # both
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 8, 24, 30])
+@pytest.mark.parametrize("shape", [(400, 4000), (3000, 60), (64, 15600), (40000, 50)], ids=str)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_sums_of_like_terms_keep_within_the_rounding_that_is_counted(shape, k, order):
+    """All terms are 0.7 · 0.1, which round the same way: the worst for a long sum."""
+    n, d = shape
+    fast = products.products_of_dense(np.full(shape, 0.7, order=order))
+    unit = 4 * np.finfo(float).eps * fast.rounding_factor
+    exact = Fraction(0.7) * Fraction(0.1)
+    along = float(fast.multiply(np.full((d, k), 0.1)).max() - float(d * exact))
+    assert abs(along) <= 0.5 * unit * float(d * exact)
+    down = float(fast.adjoint(np.full((n, k), 0.1)).max() - float(n * exact))
+    assert abs(down) <= 0.5 * unit * float(n * exact)
+    both = fast.normal(np.full((d, k), 0.1), np.zeros(k), np.ones(n))[0].max()
+    expected = float(n * d * exact * Fraction(0.7))
+    assert abs(both - expected) <= unit * expected
+
+
+def test_a_gram_matrix_is_made_of_large_blocks(monkeypatch):
+    fast, seen = DenseProducts(np.ones((900, 300))), []
+    monkeypatch.setattr(products, "gram_by_rows", lambda n, d: False)
+    monkeypatch.setattr(products, "add_gram", lambda A, total: seen.append(len(A)))
+    fast.gram(np.ones(900), None)
+    assert max(seen) == products.longest_sum(900)
+
+
+def test_a_sample_is_gathered_in_the_memory_that_is_foreseen():
+    X, rng = np.ones((600, 5000), dtype=np.float32), np.random.default_rng(0)
+    sample = products.SampledProducts(X, np.arange(0, 600, 2))
+    V, weights = rng.standard_normal((5000, 9)), np.ones(300)
+    tracemalloc.start()
+    product, _ = sample.normal(V, np.zeros(9), weights)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(product, np.full((5000, 9), 300.0) * V.sum(axis=0), rtol=1e-10)
+    gathered = products.gathered_rows(300, 5000, 9)
+    assert gathered >= products.SAMPLED_BLOCK_ROWS
+    threads = products.thread_count()
+    assert peak <= threads * (12 * gathered * 5000 + 4 * 8 * V.size) + 8 * V.size
 
 
 @pytest.mark.parametrize("columns", [2, 24, 25])

@@ -17,6 +17,7 @@ from sketchridge.advice import ITERATIONS_A_DIRECTION, svrg_epochs
 from sketchridge.cholesky import LARGEST
 from sketchridge.machine import Machine
 from sketchridge.problem import RidgeProblem
+from sketchridge.products import lies_by_columns
 
 Array = NDArray[np.float64]
 
@@ -53,8 +54,9 @@ MORE_EPOCHS, A_FEW, MORE_LATER = 0.35, 6.0, 0.1
 SHUFFLED = 0.36
 # A pass over a copy in float32 takes this share of one over float64 (docs/decisions/09, 25).
 NARROW_DENSE, NARROW_SPARSE = 0.5, 0.75
-# A pass over codes takes this share of one over float64: it is bound by arithmetic.
-CODED = 0.42
+# A pass over codes takes this share of one over float64: it is bound by arithmetic. One over data
+# that lies by columns takes as many reads.
+CODED, BY_COLUMNS = 0.42, 2.2
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
 # passes, an embedding 2 to 5, and one that is rounded on the way about 2.
 NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
@@ -86,6 +88,7 @@ class Costs:
     targets: int
     coded: bool = False  # whether products with one vector read a byte in place of each number
     even: bool = False  # whether dense rows weigh the same and are not centred
+    by_columns: bool = False  # whether dense data is in Fortran order
 
     @classmethod
     def of(cls, problem: RidgeProblem, machine: Machine) -> Costs:
@@ -94,9 +97,9 @@ class Costs:
         dense = isinstance(X, np.ndarray)
         stored = X.size if dense else X.nnz
         size = X.nbytes if dense else X.data.nbytes + X.indices.nbytes
-        coded, even = problem.code_bytes > 0, problem.even
+        layout = problem.code_bytes > 0, problem.even, lies_by_columns(X)
         shape = problem.n, problem.d, stored, size, not dense, problem.targets
-        return cls(machine, *shape, coded, even)
+        return cls(machine, *shape, *layout)
 
     def normal(self, columns: int) -> float:
         """C times so many vectors: one read of X, two products."""
@@ -104,12 +107,13 @@ class Costs:
             return 2 * self.stored * (1 + SPARSE_COLUMN * (columns - 1)) / self.machine.sparse_rate
         read = self.bytes / self.machine.bandwidth
         if columns == 1:
-            return self._coded * read
+            return self._reads * read
         return max(read, 4.0 * self.stored * columns / self.machine.flops)
 
     @property
-    def _coded(self) -> float:
-        return CODED if self.coded else 1.0
+    def _reads(self) -> float:
+        """What a pass takes with one vector, in reads of the data."""
+        return BY_COLUMNS if self.by_columns else CODED if self.coded else 1.0
 
     @cached_property
     def a_pass(self) -> float:
@@ -145,7 +149,7 @@ class Costs:
     def embedded_rows(self, rows: int, narrow: bool = False) -> float:
         """A pass that embeds dense rows, their Gram matrix and its factor."""
         passes = NARROW_EMBEDDING if narrow else EMBEDDING_PASSES
-        read = self._coded * self.bytes / self.machine.bandwidth
+        read = self._reads * self.bytes / self.machine.bandwidth
         return passes * read + self.sampled_rows(rows, narrow)
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
@@ -163,8 +167,11 @@ class Costs:
 
     def _pass(self, narrow: bool) -> float:
         """A pass over the data, or over its copy in float32."""
-        share = NARROW_SPARSE if self.sparse else NARROW_DENSE
-        return self.a_pass * (share if narrow else 1.0)
+        if not narrow:
+            return self.a_pass
+        if self.sparse:
+            return NARROW_SPARSE * self.a_pass
+        return NARROW_DENSE * self.a_pass / (BY_COLUMNS if self.by_columns else 1.0)  # by rows
 
     def cg_iteration(self, rank: int, narrow: bool = False) -> float:
         """A product with C, by the copy in float32 if there is one, and P⁻¹ of a low rank."""

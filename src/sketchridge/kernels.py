@@ -1878,6 +1878,158 @@ def dense_first_sums(
             _dense_row_add(rows, last, factors[last, c], sums[c])
 
 
+# ----------------------------------------------------------------------------------------
+# Dense data that lies column after column: `columns` (d, n) is its transpose
+# ----------------------------------------------------------------------------------------
+
+# Rows at a time. Their columns are long enough to be read ahead, and a sum over them is short
+# enough for the certificate's rounding even in two lanes.
+TILE = 512
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_columns(columns: Array, first: int, v: Array, into: Array) -> None:
+    """Add the products of v (d,) with rows from the first on to into (m,), four columns a time."""
+    d, m, j = columns.shape[0], into.size, 0
+    while j + 4 <= d:
+        c0, c1 = columns[j, first : first + m], columns[j + 1, first : first + m]
+        c2, c3 = columns[j + 2, first : first + m], columns[j + 3, first : first + m]
+        v0, v1, v2, v3 = v[j], v[j + 1], v[j + 2], v[j + 3]
+        for i in range(m):
+            into[i] += v0 * wide(c0[i]) + v1 * wide(c1[i]) + v2 * wide(c2[i]) + v3 * wide(c3[i])
+        j += 4
+    for last in range(j, d):
+        column = columns[last, first : first + m]
+        for i in range(m):
+            into[i] += v[last] * wide(column[i])
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_column_products(columns: Array, first: int, r: Array, product: Array) -> None:
+    """Add the products of r (m,) with columns, of the rows from the first on, to product (d,)."""
+    d, m, j = columns.shape[0], r.size, 0
+    while j + 4 <= d:
+        c0, c1 = columns[j, first : first + m], columns[j + 1, first : first + m]
+        c2, c3 = columns[j + 2, first : first + m], columns[j + 3, first : first + m]
+        a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(m):
+            a0 += r[i] * wide(c0[i])
+            a1 += r[i] * wide(c1[i])
+            a2 += r[i] * wide(c2[i])
+            a3 += r[i] * wide(c3[i])
+        product[j] += a0
+        product[j + 1] += a1
+        product[j + 2] += a2
+        product[j + 3] += a3
+        j += 4
+    for last in range(j, d):
+        product[last] += _dense_dot(columns[last, first : first + m], r)
+
+
+@njit(nogil=True, cache=True)
+def column_normal_vector(
+    columns: Array,
+    v: Array,
+    shifts: Array,
+    weights: Array,
+    start: int,
+    stop: int,
+    residual: Array,
+    product: Array,
+) -> None:
+    """`dense_normal_vector` for columns: two reads of some rows at a time."""
+    for first in range(start, stop, TILE):
+        last = min(first + TILE, stop)
+        r = -shifts[first:last]
+        _add_columns(columns, first, v, r)
+        residual[first:last] = r
+        _add_column_products(columns, first, r * weights[first:last], product)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_squares(columns: Array, first: int, norms: Array) -> None:
+    """Add the squares of every row from the first on to norms (m,), four columns a time."""
+    d, m, j = columns.shape[0], norms.size, 0
+    while j + 4 <= d:
+        c0, c1 = columns[j, first : first + m], columns[j + 1, first : first + m]
+        c2, c3 = columns[j + 2, first : first + m], columns[j + 3, first : first + m]
+        for i in range(m):
+            x0, x1, x2, x3 = wide(c0[i]), wide(c1[i]), wide(c2[i]), wide(c3[i])
+            norms[i] += x0 * x0 + x1 * x1 + x2 * x2 + x3 * x3
+        j += 4
+    for last in range(j, d):
+        column = columns[last, first : first + m]
+        for i in range(m):
+            norms[i] += wide(column[i]) * wide(column[i])
+
+
+@njit(nogil=True, cache=True)
+def column_first_sums(
+    columns: Array, factors: Array, start: int, stop: int, norms: Array, sums: Array
+) -> None:
+    """`dense_first_sums` for columns."""
+    for first in range(start, stop, TILE):
+        last = min(first + TILE, stop)
+        norms[first:last] = 0.0
+        _add_squares(columns, first, norms[first:last])
+        for c in range(sums.shape[0]):
+            _add_column_products(columns, first, factors[first:last, c].copy(), sums[c])
+
+
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def scattered_columns(
+    columns: Array,
+    buckets: Array,
+    factors: Array,
+    shift: Array,
+    mean: Array,
+    targets: Array,
+    probe: Array,
+    start: int,
+    stop: int,
+    product: Array,
+    image: Array,
+    slope: Array,
+    filled: Array,
+) -> float:
+    """`gathered_narrow_rows` for a range of columns: row i goes to one bucket, times factors_i.
+
+    Their sums go to product (s, d), of any type. Of what they are before they are rounded, image
+    (s,) gets the products with the probe (d,) added, slope (t, d) those with targets (s, t).
+    """
+    s, size = product.shape[0], 0.0
+    sums = np.empty((s, 4))
+    for j in range(start, stop, 4):
+        count = min(4, stop - j)
+        sums[:] = 0.0
+        c0, c1 = columns[j], columns[min(j + 1, stop - 1)]
+        c2, c3 = columns[min(j + 2, stop - 1)], columns[min(j + 3, stop - 1)]
+        for i in range(buckets.size):
+            into, factor = sums[buckets[i]], factors[i]
+            into[0] += factor * wide(c0[i])
+            into[1] += factor * wide(c1[i])
+            into[2] += factor * wide(c2[i])
+            into[3] += factor * wide(c3[i])
+        for q in range(count):
+            if mean.size > 0:
+                for b in range(s):
+                    sums[b, q] -= shift[b] * mean[j + q]
+            for b in range(s):
+                value = sums[b, q]
+                filled[j + q] |= value != 0.0
+                image[b] += value * probe[j + q]
+                size += value * value
+            for c in range(slope.shape[0]):
+                total = 0.0
+                for b in range(s):
+                    total += targets[b, c] * sums[b, q]
+                slope[c, j + q] = total
+        for b in range(s):
+            for q in range(count):
+                product[b, j + q] = sums[b, q]
+    return size
+
+
 @njit(nogil=True, cache=True)
 def _csr_row_product(rows: CSR, i: int, v: Array, product: Array) -> None:
     """Add x_iᵀv to product (k,)."""

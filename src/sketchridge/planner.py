@@ -398,7 +398,9 @@ def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
 
 def _but_for_storage(candidate: Candidate) -> Any:
     recipe = candidate.preconditioner
-    return (recipe.rows, recipe.shift) if isinstance(recipe, Embedding) else recipe
+    if isinstance(recipe, Embedding):
+        return recipe.kind, recipe.rows, recipe.shift
+    return recipe
 
 
 def _in_order(candidates: list[Candidate]) -> list[Candidate]:

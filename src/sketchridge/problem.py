@@ -25,6 +25,7 @@ from sketchridge.products import (
     Products,
     SampledProducts,
     narrow_copy,
+    products_of_dense,
 )
 from sketchridge.sparse_products import SparseProducts
 
@@ -203,7 +204,7 @@ class RidgeProblem:
         self.passes = 0.0
         self.notes: list[str] = []
         self.products: Products = (
-            DenseProducts(X) if dense else SparseProducts(X, self.notes.append)
+            products_of_dense(X) if dense else SparseProducts(X, self.notes.append)
         )
         self.weights = _normalised(sample_weight, self.n)
         self.given_lam = lam
@@ -234,7 +235,8 @@ class RidgeProblem:
         for name in ("lam", "null_objective"):
             twin.__dict__.pop(name, None)
         twin.given_lam = lam
-        twin.Y = np.ascontiguousarray(self.Y[:, targets])
+        if not (isinstance(targets, slice) and targets == slice(None)):
+            twin.Y = np.ascontiguousarray(self.Y[:, targets])
         twin.target_mean = self.target_mean[targets]
         twin.target_offset = self.target_offset[targets]
         return twin
@@ -302,7 +304,7 @@ class RidgeProblem:
             factors = np.column_stack([self.weights, factors])
         norms, sums = products.compiled_first_sums(factors)
         if self.fit_intercept:
-            self.__dict__["mean"] = sums[:, 0].copy()
+            self.__dict__.setdefault("mean", sums[:, 0].copy())
         self.slope = Slope(self.Y, self.weights, sums[:, -1:].copy())
         return norms
 
@@ -590,7 +592,7 @@ class RidgeProblem:
     def evaluate(self, W: Array, duals: DualPoint | None = None) -> Evaluation:
         """Objective and gradient at W (d, t), and how far its dual variables are off; one pass.
 
-        None at W = 0, where the first read of the data has told the slope.
+        It takes no pass at W = 0 where the first read of the data has told the slope.
         """
         slope = None if W.any() else self._known_slope()
         if slope is None:

@@ -24,13 +24,17 @@ Array = NDArray[np.float64]
 CACHED_BLOCK_BYTES = 6 << 20
 # With many columns the products are bound by arithmetic, and larger blocks waste less.
 WIDE_BLOCK_BYTES = 32 << 20
-# Of a few sampled rows so much is gathered at a time: memory that is new costs more than a read.
-# For products with many columns it is at least so many rows: BLAS copies those for every block.
-SAMPLED_BLOCK_BYTES, SAMPLED_BLOCK_ROWS = 1 << 20, 256
 WIDE = 8
+# Of sampled rows so many at least are gathered for products with that many columns, which BLAS
+# copies for every block; and for products with each other so much: memory that is new costs more
+# than a read.
+SAMPLED_BLOCK_ROWS, SAMPLED_BLOCK_BYTES = 256, 1 << 20
 # Some contiguous rows are multiplied with a few columns as they lie, up to so many multiplications:
 # of more BLAS makes a copy first, which takes as long again. With fewer rows it does not pay.
 UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 32
+# Then it sums one term after another, which the certificate's rounding allows so many units of
+# `rounding_factor` of: each is off by half an EPSILON, and 4 of these are counted.
+LONGEST_LANE = 7.5
 # Of fewer elements than this the compiled kernels are not worth loading numba for.
 LARGE_MATRIX = 2_000_000
 # Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
@@ -124,6 +128,31 @@ class DenseProducts:
             ranges = even_ranges(self.count, thread_count())
             return run_all([partial(work, start, stop) for start, stop in ranges])
 
+    def _thin(self, A: Array, B: Array) -> Array:
+        """The product of a block, or of its transpose, with some columns."""
+        return thin_product(A, B, int(LONGEST_LANE * self.rounding_factor))
+
+    def _summed(self, columns: int, part: Callable[[slice, Array], Array]) -> Array:
+        """The sum over all blocks of rows of what `part` makes of each, (d, columns).
+
+        Blocks are many where they are small: some are summed, and then their sums.
+        """
+        longest, shape = longest_sum(self.count), (self.X.shape[1], columns)
+
+        def piece(start: int, stop: int) -> Array:
+            total = thin_zeros(*shape)
+            for rows, block in self._blocks(columns, start, stop):
+                total += part(rows, block)
+            return total
+
+        def work(start: int, stop: int) -> Array:
+            total = thin_zeros(*shape)
+            for first in range(start, stop, longest):
+                total += piece(first, min(first + longest, stop))
+            return total
+
+        return np.ascontiguousarray(added(self._by_threads(columns, work)))
+
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
         """‖(x_i − mean) ∘ factors‖², (n,)."""
         norms = np.empty(self.X.shape[0])
@@ -139,19 +168,21 @@ class DenseProducts:
         return norms
 
     def compiled_first_sums(self, factors: Array) -> tuple[Array, Array]:
-        """‖x_i‖² (n,) and Xᵀ factors (d, m) in one read, for a few factors and rows in C order."""
-        from sketchridge import kernels
-
+        """‖x_i‖² (n,) and Xᵀ factors (d, m) in one read, for a few factors."""
         norms = np.empty(self.X.shape[0])
         sums = summed(
-            lambda start, stop, piece: kernels.dense_first_sums(
-                self.X, factors, start, stop, norms, piece
-            ),
+            lambda start, stop, piece: self._first_sums(factors, start, stop, norms, piece),
             even_ranges(norms.size, thread_count()),
             (factors.shape[1], self.X.shape[1]),
             longest_sum(norms.size),
         )
         return norms, np.ascontiguousarray(sums.T)
+
+    def _first_sums(self, factors: Array, start: int, stop: int, norms: Array, sums: Array) -> None:
+        """Of a range of rows: their norms, and sums (m, d) += Σ factors_i x_iᵀ."""
+        from sketchridge import kernels
+
+        kernels.dense_first_sums(self.X, factors, start, stop, norms, sums)
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
@@ -159,7 +190,7 @@ class DenseProducts:
 
         def part(start: int, stop: int) -> None:
             for rows, block in self._blocks(V.shape[1], start, stop):
-                product[rows] = thin_product(block, V)
+                product[rows] = self._thin(block, V)
 
         self._by_threads(V.shape[1], part)
         return product
@@ -167,13 +198,10 @@ class DenseProducts:
     def adjoint(self, R: Array) -> Array:
         """Xᵀ R, (d, k)."""
 
-        def part(start: int, stop: int) -> Array:
-            product = thin_zeros(self.X.shape[1], R.shape[1])
-            for rows, block in self._blocks(R.shape[1], start, stop):
-                product += thin_product(block.T, R[rows])
-            return product
+        def part(rows: slice, block: Array) -> Array:
+            return self._thin(block.T, R[rows])
 
-        return np.ascontiguousarray(added(self._by_threads(R.shape[1], part)))
+        return self._summed(R.shape[1], part)
 
     def normal(self, V: Array, shift: Array, weights: Array) -> tuple[Array, Array]:
         """Xᵀ diag(weights) R (d, k) and weightsᵀ R (k,), where R = X V − 1 shiftᵀ."""
@@ -182,18 +210,18 @@ class DenseProducts:
             R, product = self.compiled_residual(V, shifts, weights)
             return product, weights @ R
 
-        def part(start: int, stop: int) -> tuple[Array, Array]:
-            product, total = thin_zeros(*V.shape), np.zeros(V.shape[1])
-            for rows, block in self._blocks(V.shape[1], start, stop):
-                R = thin_product(block, V)
-                R -= shift
-                R *= weights[rows, None]
-                total += R.sum(axis=0)
-                product += thin_product(block.T, R)
-            return product, total
+        totals: dict[int, Array] = {}
 
-        products, totals = zip(*self._by_threads(V.shape[1], part), strict=True)
-        return np.ascontiguousarray(added(products)), added(totals)
+        def part(rows: slice, block: Array) -> Array:
+            R = self._thin(block, V)
+            R -= shift
+            R *= weights[rows, None]
+            totals[rows.start] = R.sum(axis=0)
+            return self._thin(block.T, R)
+
+        product = self._summed(V.shape[1], part)
+        in_order = np.column_stack([totals[start] for start in sorted(totals)])
+        return product, in_order.sum(axis=1)
 
     def residual(
         self, V: Array, targets: Array, shift: Array, weights: Array
@@ -203,18 +231,15 @@ class DenseProducts:
             return self.compiled_residual(V, targets + shift, weights)
         R = np.empty(targets.shape)
 
-        def part(start: int, stop: int) -> Array:
-            product = thin_zeros(*V.shape)
-            for rows, block in self._blocks(V.shape[1], start, stop):
-                some = thin_product(block, V)
-                some -= targets[rows]
-                some -= shift
-                R[rows] = some
-                some *= weights[rows, None]
-                product += thin_product(block.T, some)
-            return product
+        def part(rows: slice, block: Array) -> Array:
+            some = self._thin(block, V)
+            some -= targets[rows]
+            some -= shift
+            R[rows] = some
+            some *= weights[rows, None]
+            return self._thin(block.T, some)
 
-        return R, np.ascontiguousarray(added(self._by_threads(V.shape[1], part)))
+        return R, self._summed(V.shape[1], part)
 
     def own_threads(self, columns: int) -> bool:
         """One vector and rows that are contiguous: a compiled loop reads X once, at full speed."""
@@ -244,16 +269,14 @@ class DenseProducts:
         return product[:, None]
 
     def compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
-        """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector and rows in C order."""
-        from sketchridge import kernels
-
-        rows, factor = self.stored
+        """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector."""
+        factor = self.stored[1]
         R, v = np.empty((weights.size, 1)), factor * V[:, 0]
         flat = np.ascontiguousarray(shifts[:, 0])
 
         def part(start: int, stop: int) -> Array:
             product = np.zeros(v.size)
-            kernels.dense_normal_vector(rows, v, flat, weights, start, stop, R[:, 0], product)
+            self._normal_vector(v, flat, weights, start, stop, R[:, 0], product)
             return product
 
         # As many pieces for every thread: with seven of them one of two threads would be idle.
@@ -262,6 +285,22 @@ class DenseProducts:
         ranges = even_ranges(weights.size, pieces)
         product = added(run_shared([partial(part, start, stop) for start, stop in ranges]))
         return R, factor * product[:, None]
+
+    def _normal_vector(
+        self,
+        v: Array,
+        shifts: Array,
+        weights: Array,
+        start: int,
+        stop: int,
+        residual: Array,
+        product: Array,
+    ) -> None:
+        """Of a range of rows as they are stored: residual (n,), product (d,) += Xᵀ (weights r)."""
+        from sketchridge import kernels
+
+        rows = self.stored[0]
+        kernels.dense_normal_vector(rows, v, shifts, weights, start, stop, residual, product)
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -290,7 +329,7 @@ class DenseProducts:
             total = added(self._by_threads(d, part))
         else:
             total = np.zeros((d, d))
-            for block in scaled(WIDE, 0, self.count):
+            for block in scaled(d, 0, self.count):
                 add_gram(block, total)
             mirrored(total)
         if even:
@@ -313,6 +352,50 @@ class DenseProducts:
         return mirrored(total)
 
 
+class ColumnProducts(DenseProducts):
+    """Products of a dense matrix in Fortran order, column after column, as tables often are.
+
+    A compiled loop reads it twice for a value and its gradient: what a cache holds of all columns
+    is too short a piece of each to be read at full speed.
+    """
+
+    def own_threads(self, columns: int) -> bool:
+        """One vector: a compiled loop."""
+        return bool(columns == 1 and self.X.size >= LARGE_MATRIX)
+
+    def _first_sums(self, factors: Array, start: int, stop: int, norms: Array, sums: Array) -> None:
+        """Of a range of rows: their norms, and sums (m, d) += Σ factors_i x_iᵀ."""
+        from sketchridge import kernels
+
+        kernels.column_first_sums(self.X.T, factors, start, stop, norms, sums)
+
+    def _normal_vector(
+        self,
+        v: Array,
+        shifts: Array,
+        weights: Array,
+        start: int,
+        stop: int,
+        residual: Array,
+        product: Array,
+    ) -> None:
+        """Of a range of rows: residual (n,), product (d,) += Xᵀ (weights r)."""
+        from sketchridge import kernels
+
+        columns = self.X.T
+        kernels.column_normal_vector(columns, v, shifts, weights, start, stop, residual, product)
+
+
+def lies_by_columns(X: Any) -> bool:
+    """Whether it is dense, in Fortran order."""
+    return isinstance(X, np.ndarray) and bool(X.flags.f_contiguous and not X.flags.c_contiguous)
+
+
+def products_of_dense(X: NDArray[Any]) -> DenseProducts:
+    """The products of a dense matrix, in the order in which it lies."""
+    return ColumnProducts(X) if lies_by_columns(X) else DenseProducts(X)
+
+
 class SampledProducts(DenseProducts):
     """Products of some of the rows of a dense matrix, gathered block by block."""
 
@@ -332,14 +415,16 @@ class SampledProducts(DenseProducts):
     def _blocks(self, columns: int, start: int, stop: int) -> Iterator[tuple[slice, Array]]:
         """Blocks of a range of the rows, in the same memory one after the other."""
         d = self.X.shape[1]
-        least = SAMPLED_BLOCK_ROWS if columns >= WIDE else 1
-        step = min(max(least, CACHED_BLOCK_BYTES // (8 * d)), longest_sum(self.count))
-        block = np.empty((min(step, stop - start), d), dtype=self.X.dtype)
+        step = min(gathered_rows(self.count, d, columns), stop - start)
+        block = np.empty((step, d), dtype=self.X.dtype)
+        widened = block if block.dtype == np.float64 else np.empty(block.shape)
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
-            part = block[: rows.stop - first]
-            np.take(self.X, self.indices[rows], axis=0, out=part, mode="clip")
-            yield rows, part.astype(np.float64, copy=False)
+            count = rows.stop - first
+            np.take(self.X, self.indices[rows], axis=0, out=block[:count], mode="clip")
+            if widened is not block:
+                widened[:count] = block[:count]
+            yield rows, widened[:count]
 
     def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
         """S A Aᵀ S as of the rows alone, which are gathered a few columns at a time.
@@ -366,12 +451,23 @@ class SampledProducts(DenseProducts):
             return added(run_all([partial(part, start, stop) for start, stop in ranges]))
 
 
-def thin_product(A: Array, B: Array) -> Array:
-    """A B (m, k) for B of a few columns, as the transpose of Bᵀ Aᵀ: up to twice as fast in BLAS.
+def gathered_rows(count: int, d: int, columns: int) -> int:
+    """Of so many sampled rows, how many are gathered at a time for a product."""
+    least = SAMPLED_BLOCK_ROWS if columns >= WIDE else 1
+    return min(count, max(least, CACHED_BLOCK_BYTES // (8 * d)), longest_sum(count))
 
-    What comes out has its columns one after the other, as `thin_zeros` has.
+
+def thin_product(A: Array, B: Array, longest: int) -> Array:
+    """A B (m, k), as the transpose of Bᵀ Aᵀ: where k is small BLAS is up to twice as fast so.
+
+    Sums that BLAS makes in one go are no longer than `longest`. What comes out has its columns one
+    after the other, as `thin_zeros` has.
     """
-    return (B.T @ A.T).T
+    inner, columns = B.shape
+    if columns == 1 or inner <= longest or A.size * columns > UNPACKED:
+        return (B.T @ A.T).T
+    ranges = even_ranges(inner, -(-inner // longest))
+    return added([(B[start:stop].T @ A[:, start:stop].T).T for start, stop in ranges])
 
 
 def thin_zeros(rows: int, columns: int) -> Array:
@@ -455,7 +551,7 @@ class NarrowSums:
     """Sums of rows, rounded to float32, and what was seen of them before."""
 
     rows: NDArray[np.float32]  # (s, d)
-    norms: Array  # (n,) the squared norms of the rows that were summed
+    norms: Array | None  # (n,) the squared norms of the rows that were summed, if they were found
     image: Array  # (s, 1) the sums' products with a probe
     slope: Array  # (d, t) the sums' transpose times targets
     filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
@@ -496,6 +592,50 @@ class NarrowSums:
         norms *= factor**2
         return cls(product, norms, image, added(slopes).T, np.any(filled, axis=0), sum(sizes))
 
+    @classmethod
+    def scattered(
+        cls,
+        S: Any,
+        X: NDArray[Any],
+        centring: tuple[Array, Array | None],
+        targets: Array,
+        probe: Array,
+    ) -> NarrowSums:
+        """The same of dense columns, for an S that has one entry in every column; no norms."""
+        product = np.empty((S.shape[0], X.shape[1]), np.float32)
+        return cls(product, None, *scattered_sums(S, X, centring, targets, probe, product))
+
+
+def scattered_sums(
+    S: Any,
+    X: NDArray[Any],
+    centring: tuple[Array, Array | None],
+    targets: Array,
+    probe: Array,
+    product: NDArray[Any],
+) -> tuple[Array, Array, NDArray[np.bool_], float]:
+    """S X − shift meanᵀ, written to product (s, d) of any type; X in Fortran order, read once.
+
+    Every column is added up by itself, in s sums that stay in the cache. S (s, n) is sparse and has
+    one entry in every column. Returns what `NarrowSums` tells of them, but the rows and the norms.
+    """
+    from sketchridge import kernels
+
+    (s, _), d = S.shape, X.shape[1]
+    thrown, (shift, mean) = S.tocsc(), centring
+    centre = np.zeros(0) if mean is None else mean
+    slope, filled = np.empty((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
+    sums = partial(kernels.scattered_columns, X.T, thrown.indices, thrown.data, shift, centre)
+
+    def part(start: int, stop: int) -> tuple[Array, float]:
+        image = np.zeros(s)
+        size = sums(targets, probe[:, 0], start, stop, product, image, slope, filled)
+        return image, size
+
+    ranges = even_ranges(d, SHARES * thread_count())
+    images, sizes = zip(*run_shared([partial(part, *ends) for ends in ranges]), strict=True)
+    return added(images)[:, None], slope.T, filled, float(sum(sizes))
+
 
 def even_ranges(count: int, parts: int) -> list[tuple[int, int]]:
     """Split 0 … count into at most `parts` ranges of about the same length."""
@@ -522,10 +662,11 @@ def summed(
 
     def part(start: int, stop: int) -> Array:
         piece, total = np.zeros(shape), np.zeros(shape)
-        for first in range(start, stop, longest):
-            add(first, min(first + longest, stop), piece)
-            total += piece
-            piece.fill(0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows may not be checked yet
+            for first in range(start, stop, longest):
+                add(first, min(first + longest, stop), piece)
+                total += piece
+                piece.fill(0.0)
         return total
 
     return added(run_all([partial(part, start, stop) for start, stop in ranges]))

@@ -24,7 +24,15 @@ from sketchridge.preconditioner.sketched import (
     probe_vector,
 )
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import LARGE_MATRIX, NarrowSums, add_gram, gathered_sums, mirrored
+from sketchridge.products import (
+    LARGE_MATRIX,
+    NarrowSums,
+    add_gram,
+    gathered_sums,
+    lies_by_columns,
+    mirrored,
+    scattered_sums,
+)
 from sketchridge.rows import shuffled_rows
 from sketchridge.validation import check_norms, check_number, read_rows
 
@@ -123,9 +131,20 @@ class RowEmbedding:
             product: Any = np.empty((self.rows, problem.d))
             gathered_sums(S, problem.dense_products, product, norms)
             self._learn_norms(problem, norms)
+        elif self._is_scattered(problem.X):
+            product, none = np.empty((self.rows, problem.d)), np.zeros((self.rows, 0))
+            scattered_sums(S, problem.X, (shift, None), none, probe_vector(problem.d), product)
         else:
             product = _product(S, problem.X)
         return SketchedRows.of(product, problem.mean, shift), S @ problem.Y
+
+    def is_compiled(self, X: Any) -> bool:
+        """Whether compiled loops embed X, row by row or column by column, where it lies."""
+        return _is_gathered(X) or self._is_scattered(X)
+
+    def _is_scattered(self, X: Any) -> bool:
+        """Whether X is for the compiled loop that throws every row of a column into one bucket."""
+        return lies_by_columns(X) and X.size >= LARGE_MATRIX and self._throws == 1
 
     def _learn_norms(self, problem: RidgeProblem, norms: Array) -> None:
         """Check the rows by their norms, and tell these to the problem if it has not asked."""
@@ -160,9 +179,13 @@ class RowEmbedding:
         S = self.weighted(problem)
         problem.passes += 1
         z: Array = S @ problem.Y
-        centring = S @ np.ones(self.n), problem.mean
-        sums = NarrowSums.gathered(S, problem.dense_products, centring, z, probe_vector(problem.d))
-        self._learn_norms(problem, sums.norms)
+        centring, probe = (S @ np.ones(self.n), problem.mean), probe_vector(problem.d)
+        if _is_gathered(problem.X):
+            sums = NarrowSums.gathered(S, problem.dense_products, centring, z, probe)
+        else:
+            sums = NarrowSums.scattered(S, problem.X, centring, z, probe)
+        if sums.norms is not None:
+            self._learn_norms(problem, sums.norms)
         rows = NarrowRows.packed(sums.rows, sums.filled, sums.size)
         return rows, sums.image, Targets(sums.slope, np.sum(z**2, axis=0))
 
@@ -180,13 +203,14 @@ class RowEmbedding:
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
             if narrow:
-                made = 0 if _is_gathered(problem.X) else 3 * self.rows * problem.d
+                made = 0 if self.is_compiled(problem.X) else 3 * self.rows * problem.d
                 held = made + narrow_memory(self.rows, problem.d)
                 return max(making + held, self.memory(problem))  # which it may fall back to
             if _is_gathered(problem.X):
                 held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
                 return making + held * problem.d + side**2
-            return making + 3 * self.rows * problem.d + side**2
+            held = 1 if self._is_scattered(problem.X) else 3
+            return making + held * self.rows * problem.d + side**2
         filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
         return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
 
@@ -228,10 +252,9 @@ Embedded = tuple[SketchedRows | SummedRows | NarrowRows, Array, Targets]
 
 def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
     """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
-    gathered = _is_gathered(problem.X)
-    if gathered and storage == "float32":
+    if source.is_compiled(problem.X) and storage == "float32":
         return source.embed_narrow(problem)
-    if gathered and source.rows >= problem.d:
+    if _is_gathered(problem.X) and source.rows >= problem.d:
         return _summed_in_blocks(source, problem)
     rows, z = source.embed(problem)
     probe, targets = rows.multiply(probe_vector(problem.d)), Targets.of(rows, z)

@@ -18,7 +18,7 @@ from sketchridge.preconditioner.diagonal import Columns, check_exponent
 from sketchridge.preconditioner.sampled import SampledProblem
 from sketchridge.preconditioner.scaled import ScaledPreconditioner, ScaledProblem, unscaled
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import SAMPLED_BLOCK_ROWS
+from sketchridge.products import gathered_rows
 from sketchridge.sketch import (
     DENSE_EIGENPROBLEM,
     LowerBound,
@@ -367,7 +367,8 @@ class Nystrom:
         if self.rows == "all":
             return needed
         if isinstance(problem.X, np.ndarray):
-            return needed + thread_count() * min(self.rows, SAMPLED_BLOCK_ROWS) * problem.d
+            gathered = gathered_rows(self.rows, problem.d, width) * problem.d
+            return needed + thread_count() * gathered * (3 if problem.X.itemsize < 8 else 2) // 2
         return needed + 2 * int(problem.X.nnz) * self.rows // problem.n
 
     def build(
