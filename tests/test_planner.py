@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -281,6 +282,22 @@ def test_a_plan_never_exceeds_the_memory_and_says_when_nothing_fits(monkeypatch)
     assert all(forecast.memory <= 4e6 for forecast in tight.plan.forecasts)
     with pytest.raises(ValueError, match=r"max_memory=1000 bytes is too little for any"):
         solve(X, y, lam, max_memory=1000)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("decay", [0.0, 2.0])
+def test_no_sketch_is_made_to_plan_with_that_the_memory_does_not_allow(decay, order):
+    rng = np.random.default_rng(0)
+    X = np.asarray(rng.standard_normal((6000, 800)) * np.arange(1.0, 801.0) ** -decay, order=order)
+    y = X @ np.ones(800)
+    limit = 3e6
+    for _ in range(2):  # the first time compiles
+        tracemalloc.start()
+        solution = solve(X, y, 1e-4, tol=1e-3, random_state=0, max_memory=limit)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert solution.converged and peak <= limit
+    assert "no room" in str(solution.plan) or solution.plan.preconditioner == "none"
 
 
 def test_a_plan_that_turns_out_slow_is_changed_and_the_work_is_kept(monkeypatch):

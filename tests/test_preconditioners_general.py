@@ -486,10 +486,11 @@ def peak_of(work):
         Embedding(),
         Embedding(storage="float32"),
         Embedding(kind="countsketch", storage="float32"),
+        Embedding(kind="countsketch"),
     ],
     ids=str,
 )
-@pytest.mark.parametrize("shape", [(3000, 200), (300, 1500)])
+@pytest.mark.parametrize("shape", [(3000, 200), (300, 1500), (60000, 40)])
 @pytest.mark.parametrize("kind", ["dense", "columns", "csr"])
 def test_memory_is_predicted(spec, shape, kind, monkeypatch):
     rng = np.random.default_rng(0)

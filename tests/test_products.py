@@ -235,8 +235,10 @@ def test_a_gram_matrix_is_made_of_large_blocks(monkeypatch):
     assert max(seen) == products.longest_sum(900)
 
 
-def test_a_sample_is_gathered_in_the_memory_that_is_foreseen():
-    X, rng = np.ones((600, 5000), dtype=np.float32), np.random.default_rng(0)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_sample_is_gathered_in_the_memory_that_is_foreseen(order, dtype):
+    X, rng = np.ones((600, 5000), dtype=dtype, order=order), np.random.default_rng(0)
     sample = products.SampledProducts(X, np.arange(0, 600, 2))
     V, weights = rng.standard_normal((5000, 9)), np.ones(300)
     tracemalloc.start()
@@ -246,8 +248,33 @@ def test_a_sample_is_gathered_in_the_memory_that_is_foreseen():
     np.testing.assert_allclose(product, np.full((5000, 9), 300.0) * V.sum(axis=0), rtol=1e-10)
     gathered = products.gathered_rows(300, 5000, 9)
     assert gathered >= products.SAMPLED_BLOCK_ROWS
-    threads = products.thread_count()
-    assert peak <= threads * (12 * gathered * 5000 + 4 * 8 * V.size) + 8 * V.size
+    threads, wide = products.thread_count(), 8 if dtype == np.float64 else 12
+    assert peak <= threads * (wide * gathered * 5000 + 4 * 8 * V.size) + 8 * V.size
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sampled_rows_are_those_rows_in_either_order(dtype, many_blocks):
+    rng = np.random.default_rng(0)
+    X, indices, V = rng.standard_normal((50, 7)).astype(dtype), np.arange(1, 50, 3), np.eye(7)
+    expected = X[indices].astype(float).T @ X[indices].astype(float)
+    for order in "CF":
+        sample = SampledProducts(np.asarray(X, order=order), indices)
+        assert_same(sample.normal(V, np.zeros(7), np.ones(17))[0], expected, 50.0)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_many_small_terms_beside_a_large_one_are_not_lost_one_by_one(order, monkeypatch):
+    """Each is less than half a unit of the sum so far: in a chain of its own none would count."""
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    d, small = 20000, np.sqrt(0.49 * np.finfo(float).eps)
+    x = np.append(1.0, np.full(d - 1, small))
+    fast = products.products_of_dense(np.asarray(np.stack([x, x]), order=order))
+    R, _ = fast.residual(x[:, None], np.zeros((2, 1)), np.zeros(1), np.ones(2))
+    exact = 1 + (d - 1) * Fraction(small) ** 2
+    unit = 4 * np.finfo(float).eps * fast.rounding_factor
+    assert abs(float(Fraction(R[0, 0]) - exact)) <= 0.5 * unit
+    norms, _ = fast.compiled_first_sums(np.ones((2, 1)))
+    assert abs(float(Fraction(norms[0]) - exact)) <= 0.5 * unit
 
 
 @pytest.mark.parametrize("columns", [2, 24, 25])

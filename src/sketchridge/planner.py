@@ -325,6 +325,8 @@ def plan(
     # Few rows are as good as any sketch, where they serve: none is made to compare.
     if few or (sure and (not affordable or with_sketch > TRIAL_SHARE * sure[0].seconds)):
         return _decided(problem, known, limit)
+    if not affordable:
+        return _least(problem, costs, scaling, limit)
     read_rows(problem)
     sketch = probe.build(problem, rng)
     sketched = _sketched_candidates(problem, costs, tol, sketch, scaling)
@@ -685,6 +687,22 @@ def _shifted_candidates(
         late = max(problem.n / rows, shift / problem.lam)
         iterations = guess.shifted_iterations(rows, problem.lam, tol / late)
         yield from _embedded(problem, costs, tol, rows, iterations, shift=shift)
+
+
+def _least(problem: RidgeProblem, costs: Costs, scaling: float, limit: float) -> Choice:
+    """What takes the least memory, where nothing else fits and no sketch does."""
+    recipes = _unsketched(scaling), NoPreconditioner()
+    methods = [_candidate(problem, CG(), recipe, np.nan, np.nan) for recipe in recipes]
+    method = next((method for method in methods if method.memory <= limit), None)
+    if method is None:
+        return _decided(problem, [], limit)
+    return Choice(
+        method.solver,
+        method.preconditioner,
+        "conjugate gradients without a sketch: max_memory leaves no room for one",
+        forecasts=(method.forecast(),),
+        seconds_a_pass=costs.cg_iteration(0),
+    )
 
 
 def _decided(

@@ -416,15 +416,28 @@ class SampledProducts(DenseProducts):
         """Blocks of a range of the rows, in the same memory one after the other."""
         d = self.X.shape[1]
         step = min(gathered_rows(self.count, d, columns), stop - start)
-        block = np.empty((step, d), dtype=self.X.dtype)
-        widened = block if block.dtype == np.float64 else np.empty(block.shape)
+        space = np.empty(step * d, dtype=self.X.dtype)
+        widened = space if space.dtype == np.float64 else np.empty(space.size)
         for first in range(start, stop, step):
             rows = slice(first, min(first + step, stop))
-            count = rows.stop - first
-            np.take(self.X, self.indices[rows], axis=0, out=block[:count], mode="clip")
-            if widened is not block:
-                widened[:count] = block[:count]
-            yield rows, widened[:count]
+            block = self._gathered(rows, space)
+            if widened is not space:
+                wide = widened[: block.size]
+                wide[:] = block.ravel(order="K")
+                block = wide.reshape(block.shape, order="C" if block.flags.c_contiguous else "F")
+            yield rows, block
+
+    def _gathered(self, rows: slice, space: NDArray[Any]) -> NDArray[Any]:
+        """Some of the rows, in memory that there is, in the order in which X lies.
+
+        In the other order numpy would copy the whole of X first.
+        """
+        taken, d = self.indices[rows], self.X.shape[1]
+        part = space[: taken.size * d]
+        if lies_by_columns(self.X):
+            block = part.reshape(d, taken.size)
+            return np.take(self.X.T, taken, axis=1, out=block, mode="clip").T
+        return np.take(self.X, taken, axis=0, out=part.reshape(taken.size, d), mode="clip")
 
     def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
         """S A Aᵀ S as of the rows alone, which are gathered a few columns at a time.
@@ -632,9 +645,15 @@ def scattered_sums(
         size = sums(targets, probe[:, 0], start, stop, product, image, slope, filled)
         return image, size
 
-    ranges = even_ranges(d, SHARES * thread_count())
-    images, sizes = zip(*run_shared([partial(part, *ends) for ends in ranges]), strict=True)
+    fours = even_ranges(-(-d // 4), thread_count())  # which are added up together
+    ranges = [(4 * start, min(4 * stop, d)) for start, stop in fours]
+    images, sizes = zip(*run_all([partial(part, *ends) for ends in ranges]), strict=True)
     return added(images)[:, None], slope.T, filled, float(sum(sizes))
+
+
+def scattering_memory(rows: int) -> int:
+    """The numbers that `scattered_sums` holds besides what it makes: sums, and products."""
+    return 5 * rows * thread_count()
 
 
 def even_ranges(count: int, parts: int) -> list[tuple[int, int]]:

@@ -32,6 +32,7 @@ from sketchridge.products import (
     lies_by_columns,
     mirrored,
     scattered_sums,
+    scattering_memory,
 )
 from sketchridge.rows import shuffled_rows
 from sketchridge.validation import check_norms, check_number, read_rows
@@ -174,7 +175,7 @@ class RowEmbedding:
     def embed_narrow(self, problem: RidgeProblem) -> tuple[NarrowRows, Array, Targets]:
         """Dense rows embedded and rounded to float32; their probe, and the targets; one pass.
 
-        The problem learns its rows' norms on the way.
+        The problem learns its rows' norms on the way, where they are read row by row.
         """
         S = self.weighted(problem)
         problem.passes += 1
@@ -204,13 +205,16 @@ class RowEmbedding:
         if isinstance(problem.X, np.ndarray):
             if narrow:
                 made = 0 if self.is_compiled(problem.X) else 3 * self.rows * problem.d
+                made += scattering_memory(self.rows) if self._is_scattered(problem.X) else 0
                 held = made + narrow_memory(self.rows, problem.d)
                 return max(making + held, self.memory(problem))  # which it may fall back to
             if _is_gathered(problem.X):
                 held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
                 return making + held * problem.d + side**2
-            held = 1 if self._is_scattered(problem.X) else 3
-            return making + held * self.rows * problem.d + side**2
+            if self._is_scattered(problem.X):
+                made = self.rows * problem.d + scattering_memory(self.rows)
+                return making + made + 2 * side**2
+            return making + 3 * self.rows * problem.d + side**2
         filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
         return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
 

@@ -289,10 +289,10 @@ class Lanczos:
         return resolve_rank(self.rank, PAPER_RANK, problem)
 
     def memory(self, problem: RidgeProblem) -> int:
-        """The Krylov blocks, and a few more of the same width."""
+        """The Krylov blocks, a few more of the same width, and at first as many random rows."""
         width = self.directions(problem)
         frame = min(problem.d, (self._blocks(problem) + 1) * width)
-        krylov = problem.d * (frame + (1 + 2 * thread_count()) * width)
+        krylov = problem.d * (frame + (1 + 2 * thread_count()) * width) + 3 * problem.n * width
         kept = width if self.keep == "rank" else width * self._blocks(problem)
         return krylov + _scaling_memory(self.scaling, problem, kept)
 
