@@ -235,7 +235,8 @@ class RidgeProblem:
         for name in ("lam", "null_objective"):
             twin.__dict__.pop(name, None)
         twin.given_lam = lam
-        if not (isinstance(targets, slice) and targets == slice(None)):
+        every = np.arange(self.targets)
+        if not np.array_equal(every[targets], every):
             twin.Y = np.ascontiguousarray(self.Y[:, targets])
         twin.target_mean = self.target_mean[targets]
         twin.target_offset = self.target_offset[targets]
