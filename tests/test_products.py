@@ -277,14 +277,17 @@ def test_many_small_terms_beside_a_large_one_are_not_lost_one_by_one(order, monk
     assert abs(float(Fraction(norms[0]) - exact)) <= 0.5 * unit
 
 
-@pytest.mark.parametrize("columns", [2, 24, 25])
-def test_a_few_columns_are_multiplied_with_so_many_rows_that_blas_makes_no_copy(columns):
+def test_a_few_columns_are_multiplied_with_so_many_rows_that_blas_makes_no_copy():
     X = np.ones((300, 200))
-    some = {rows.stop - rows.start for rows, _ in DenseProducts(X)._blocks(columns, 0, 300)}
-    assert (max(some) * 200 * columns <= products.UNPACKED) or columns > products.UNPACKED_COLUMNS
+    rows = {columns: DenseProducts(X)._block_rows(columns) for columns in (1, 2, 24, 25)}
+    for columns in (2, 24):
+        assert rows[columns] * 200 * columns <= products.UNPACKED
+        assert (rows[columns] + 1) * 200 * columns > products.UNPACKED
+    assert rows[1] == products.CACHED_BLOCK_BYTES // 1600
+    assert rows[25] == products.WIDE_BLOCK_BYTES // 1600
+    assert DenseProducts(np.asfortranarray(X))._block_rows(2) == rows[1]  # rows do not lie together
     wide = DenseProducts(np.ones((40, 20_000)))._block_rows(2)
-    assert wide == products.CACHED_BLOCK_BYTES // (8 * 20_000)  # for too few rows it does not pay
-    assert DenseProducts(np.asfortranarray(X))._block_rows(columns) > products.UNPACKED // 400
+    assert wide == products.CACHED_BLOCK_BYTES // 160_000  # for too few rows it does not pay
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -171,7 +171,7 @@ class Costs:
             return self.a_pass
         if self.sparse:
             return NARROW_SPARSE * self.a_pass
-        return NARROW_DENSE * self.a_pass / (BY_COLUMNS if self.by_columns else 1.0)  # by rows
+        return NARROW_DENSE * self.bytes / self.machine.bandwidth  # the copy lies by rows
 
     def cg_iteration(self, rank: int, narrow: bool = False) -> float:
         """A product with C, by the copy in float32 if there is one, and P⁻¹ of a low rank."""

@@ -32,8 +32,8 @@ SAMPLED_BLOCK_ROWS, SAMPLED_BLOCK_BYTES = 256, 1 << 20
 # Some contiguous rows are multiplied with a few columns as they lie, up to so many multiplications:
 # of more BLAS makes a copy first, which takes as long again. With fewer rows it does not pay.
 UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 32
-# Then it sums one term after another, which the certificate's rounding allows so many units of
-# `rounding_factor` of: each is off by half an EPSILON, and 4 of these are counted.
+# Then it sums term after term. Each addition is off by half an EPSILON at most, and the certificate
+# counts 4 EPSILON times `rounding_factor`: such sums are no longer than this times that factor.
 LONGEST_LANE = 7.5
 # Of fewer elements than this the compiled kernels are not worth loading numba for.
 LARGE_MATRIX = 2_000_000
@@ -91,7 +91,10 @@ class DenseProducts:
 
     @property
     def rounding_factor(self) -> float:
-        """Sums over rows are made of sums of √n; those over columns run on in a few lanes."""
+        """Sums over rows are made of sums of √n; those over columns run on in a few lanes.
+
+        Where they run on in one, `thin_product` makes them in parts.
+        """
         columns = self.X.shape[1] / (64 if self.X.flags.c_contiguous else 16)
         return float(max(np.sqrt(max(self.X.shape)), columns))
 
@@ -169,20 +172,20 @@ class DenseProducts:
 
     def compiled_first_sums(self, factors: Array) -> tuple[Array, Array]:
         """‖x_i‖² (n,) and Xᵀ factors (d, m) in one read, for a few factors."""
-        norms = np.empty(self.X.shape[0])
+        norms, add = np.empty(self.X.shape[0]), self._first_sums()
         sums = summed(
-            lambda start, stop, piece: self._first_sums(factors, start, stop, norms, piece),
+            lambda start, stop, piece: add(factors, start, stop, norms, piece),
             even_ranges(norms.size, thread_count()),
             (factors.shape[1], self.X.shape[1]),
             longest_sum(norms.size),
         )
         return norms, np.ascontiguousarray(sums.T)
 
-    def _first_sums(self, factors: Array, start: int, stop: int, norms: Array, sums: Array) -> None:
-        """Of a range of rows: their norms, and sums (m, d) += Σ factors_i x_iᵀ."""
+    def _first_sums(self) -> Callable[..., None]:
+        """The compiled loop that does so, on the data."""
         from sketchridge import kernels
 
-        kernels.dense_first_sums(self.X, factors, start, stop, norms, sums)
+        return partial(kernels.dense_first_sums, self.X)
 
     def multiply(self, V: Array) -> Array:
         """X V, (n, k)."""
@@ -270,13 +273,13 @@ class DenseProducts:
 
     def compiled_residual(self, V: Array, shifts: Array, weights: Array) -> tuple[Array, Array]:
         """R = X V − shifts (n, 1) and Xᵀ diag(weights) R, for one vector."""
-        factor = self.stored[1]
+        factor, add = self.stored[1], self._normal_vector()
         R, v = np.empty((weights.size, 1)), factor * V[:, 0]
         flat = np.ascontiguousarray(shifts[:, 0])
 
         def part(start: int, stop: int) -> Array:
             product = np.zeros(v.size)
-            self._normal_vector(v, flat, weights, start, stop, R[:, 0], product)
+            add(v, flat, weights, start, stop, R[:, 0], product)
             return product
 
         # As many pieces for every thread: with seven of them one of two threads would be idle.
@@ -286,21 +289,11 @@ class DenseProducts:
         product = added(run_shared([partial(part, start, stop) for start, stop in ranges]))
         return R, factor * product[:, None]
 
-    def _normal_vector(
-        self,
-        v: Array,
-        shifts: Array,
-        weights: Array,
-        start: int,
-        stop: int,
-        residual: Array,
-        product: Array,
-    ) -> None:
-        """Of a range of rows as they are stored: residual (n,), product (d,) += Xᵀ (weights r)."""
+    def _normal_vector(self) -> Callable[..., None]:
+        """The compiled loop that does so, on the data as it is stored."""
         from sketchridge import kernels
 
-        rows = self.stored[0]
-        kernels.dense_normal_vector(rows, v, shifts, weights, start, stop, residual, product)
+        return partial(kernels.dense_normal_vector, self.stored[0])
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -363,27 +356,17 @@ class ColumnProducts(DenseProducts):
         """One vector: a compiled loop."""
         return bool(columns == 1 and self.X.size >= LARGE_MATRIX)
 
-    def _first_sums(self, factors: Array, start: int, stop: int, norms: Array, sums: Array) -> None:
-        """Of a range of rows: their norms, and sums (m, d) += Σ factors_i x_iᵀ."""
+    def _first_sums(self) -> Callable[..., None]:
+        """The compiled loop that reads columns."""
         from sketchridge import kernels
 
-        kernels.column_first_sums(self.X.T, factors, start, stop, norms, sums)
+        return partial(kernels.column_first_sums, self.X.T)
 
-    def _normal_vector(
-        self,
-        v: Array,
-        shifts: Array,
-        weights: Array,
-        start: int,
-        stop: int,
-        residual: Array,
-        product: Array,
-    ) -> None:
-        """Of a range of rows: residual (n,), product (d,) += Xᵀ (weights r)."""
+    def _normal_vector(self) -> Callable[..., None]:
+        """The compiled loop that reads columns."""
         from sketchridge import kernels
 
-        columns = self.X.T
-        kernels.column_normal_vector(columns, v, shifts, weights, start, stop, residual, product)
+        return partial(kernels.column_normal_vector, self.X.T)
 
 
 def lies_by_columns(X: Any) -> bool:

@@ -368,7 +368,8 @@ class Nystrom:
             return needed
         if isinstance(problem.X, np.ndarray):
             gathered = gathered_rows(self.rows, problem.d, width) * problem.d
-            return needed + thread_count() * gathered * (3 if problem.X.itemsize < 8 else 2) // 2
+            narrow = gathered // 2 if problem.X.itemsize < 8 else 0  # as they are, to be widened
+            return needed + thread_count() * (gathered + narrow)
         return needed + 2 * int(problem.X.nnz) * self.rows // problem.n
 
     def build(
