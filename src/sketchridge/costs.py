@@ -33,6 +33,8 @@ BLOCK_READS, BLOCK_PRODUCTS, EIGENVALUES = 320.0, 18.0, 160.0
 SCALED_SKETCH = 1.7
 # Real rows differ more than random ones: a sample of them is so many times worse than theory.
 ROWS_DIFFER = 1.5
+# The mean of groups' inverses is off by this times the square of their degrees of freedom a row.
+GROUPS_DIFFER = 0.13
 # All rows thrown into a few buckets mix better; and CG gets faster as it goes on.
 ROWS_MIX = 0.85
 # Few rows whose P has a shift do as much as this share of them in leading directions, and the shift
@@ -130,27 +132,27 @@ class Costs:
             gram += 8.0 * side**2 / self.machine.bandwidth
         return gram + self._factor(side) + FIXED_PASSES * self.a_pass + DIRECT
 
-    def sampled_rows(self, rows: int, narrow: bool = False) -> float:
-        """The Gram matrix of sampled rows and its factor, in float32 if they are narrow."""
-        side, faster, besides = min(rows, self.d), 1.0, 0.0
+    def sampled_rows(self, rows: int, narrow: bool = False, groups: int = 1) -> float:
+        """The Gram matrices of groups of rows and their factors, in float32 if they are narrow."""
+        side, faster, besides = min(-(-rows // groups), self.d), 1.0, 0.0
         if narrow:
             faster = self.machine.flops32 / self.machine.flops
             besides = NARROW_READS * 4.0 * rows * self.d / self.machine.bandwidth + NARROW_FIXED
         gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops * faster)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
-        return gram + self._factor(side) / faster + besides
+        return gram + groups * self._factor(side) / faster + besides
 
     def _factor(self, side: int) -> float:
         """The Cholesky factor of a matrix of this side, in float64."""
         share = BY_BLOCKS if side > LARGEST else 1.0
         return side**3 / 3 / (share * self.machine.factor_flops)
 
-    def embedded_rows(self, rows: int, narrow: bool = False) -> float:
-        """A pass that embeds dense rows, their Gram matrix and its factor."""
+    def embedded_rows(self, rows: int, narrow: bool = False, groups: int = 1) -> float:
+        """A pass that embeds dense rows, their Gram matrices and factors."""
         passes = NARROW_EMBEDDING if narrow else EMBEDDING_PASSES
         read = self._reads * self.bytes / self.machine.bandwidth
-        return passes * read + self.sampled_rows(rows, narrow)
+        return passes * read + self.sampled_rows(rows, narrow, groups)
 
     def nystrom(self, rank: int, rows: int | None = None, scaled: bool = False) -> float:
         """A sketch of a rank (of so many rows, or with scaled columns), and its algebra."""
@@ -178,11 +180,11 @@ class Costs:
         applied = 16.0 * self.d * rank * self.targets / self.machine.bandwidth
         return self._pass(narrow) + applied + ITERATION
 
-    def factored_iteration(self, rows: int, narrow: bool = False) -> float:
+    def factored_iteration(self, rows: int, narrow: bool = False, groups: int = 1) -> float:
         """A product with C, two triangular solves, and two products with rows fewer than d."""
-        side = min(rows, self.d)
-        solve = 8.0 * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
-        if rows < self.d:
+        side = min(-(-rows // groups), self.d)
+        solve = 8.0 * groups * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
+        if side < self.d:
             solve += 16.0 * rows * self.d / self.machine.bandwidth
         return self._pass(narrow) + solve + ITERATION
 
@@ -309,15 +311,16 @@ class SpectrumGuess:
 
 
 def embedded_iterations(
-    rows: int, n: int, dimension: float, tol: float, start: float = 1.0
+    rows: int, n: int, dimension: float, tol: float, start: float = 1.0, groups: int = 1
 ) -> float:
-    """CG iterations with the Gram matrix of n rows in so many buckets.
+    """CG iterations with the Gram matrices of n rows in so many buckets, which are in groups.
 
     The gap shrinks by d/s each, or more where buckets are few rows each: (d/s)(1 − s/n). What
     counts of d is the effective dimension. The certificate is late by the size of a bucket. Of the
     gap at 0 the start leaves a share.
     """
     shrinks, left = dimension / rows * (1.0 - rows / n), tol / np.ceil(n / rows)
+    shrinks += GROUPS_DIFFER * (1.0 - 1.0 / groups) * (dimension * groups / rows) ** 2
     digits = max(0.0, float(np.log(start / left)))
     return float(ROWS_MIX * digits / -np.log(shrinks) + 2)
 

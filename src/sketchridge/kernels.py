@@ -2243,6 +2243,16 @@ def cholesky_solve(lower: Array, x: Array) -> None:
             x[j] -= factor * np.float64(lower[i, j])
 
 
+@njit(nogil=True, cache=True)
+def add_by_rows(rows: Array, lower: Array, v: Array, factor: float, total: Array) -> None:
+    """total (d,) += factor · Aᵀ (L Lᵀ)⁻¹ A v for a few rows A (s, d); L is (s, s)."""
+    image = np.empty(rows.shape[0])
+    dense_multiply_vector(rows, v, 0, image.size, image)
+    cholesky_solve(lower, image)
+    image *= factor
+    dense_adjoint_vector(rows, image, 0, image.size, total)
+
+
 # ----------------------------------------------------------------------------------------
 # The vectors of an iteration of conjugate gradients
 # ----------------------------------------------------------------------------------------

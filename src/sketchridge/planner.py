@@ -81,6 +81,8 @@ LARGEST_SAMPLE = 0.6
 COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
 FEW = 0.25
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
+# And so many groups of them, each with at least so many rows a degree of freedom.
+GROUPS, ROWS_OF_A_GROUP = (1, 2, 3, 4, 6, 8), 1.9
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and
@@ -155,7 +157,9 @@ class Candidate:
             return self._solver
         size = getattr(self.preconditioner, "rank", getattr(self.preconditioner, "rows", None))
         narrow = getattr(self.preconditioner, "storage", None) == "float32"
-        return f"{self._solver} with {name}" + (f" {size}" if size else "") + " (32 bits)" * narrow
+        groups = getattr(self.preconditioner, "groups", 1)
+        rows = (f" {size}" if size else "") + (f" in {groups} groups" if groups > 1 else "")
+        return f"{self._solver} with {name}{rows}" + " (32 bits)" * narrow
 
     @property
     def _solver(self) -> str:
@@ -401,7 +405,7 @@ def _fitting(candidates: Iterator[Candidate], limit: float) -> list[Candidate]:
 def _but_for_storage(candidate: Candidate) -> Any:
     recipe = candidate.preconditioner
     if isinstance(recipe, Embedding):
-        return recipe.kind, recipe.rows, recipe.shift
+        return recipe.kind, recipe.rows, recipe.shift, recipe.groups
     return recipe
 
 
@@ -432,8 +436,11 @@ def _few_rows_candidates(
         return
     most = LARGEST_SAMPLE * min(problem.n, problem.d)
     for rows in _even_rows([share * dimension for share in FEW_ROWS], most, problem.n):
-        iterations = embedded_iterations(rows, problem.n, dimension, tol, STARTS_AT)
-        yield from _embedded(problem, costs, tol, rows, iterations)
+        for groups in GROUPS:
+            if groups == 1 or rows >= groups * ROWS_OF_A_GROUP * dimension:
+                shape = rows, problem.n, dimension
+                iterations = embedded_iterations(*shape, tol, STARTS_AT, groups)
+                yield from _embedded(problem, costs, tol, rows, iterations, groups=groups)
 
 
 def _even_rows(counts: list[float], most: float, n: int) -> list[int]:
@@ -537,6 +544,7 @@ def _embedded(
     iterations: float,
     shift: float = 0.0,
     sure: bool = False,
+    groups: int = 1,
 ) -> Iterator[Candidate]:
     """CG with an embedding into so many rows, in either storage."""
     bears = problem.lam >= NARROWEST_FACTOR * problem.guessed_trace
@@ -544,8 +552,8 @@ def _embedded(
     if bears and problem.targets == 1:
         storages.append("float32")
     for storage in storages:
-        recipe = Embedding(rows=rows, kind="countsketch", storage=storage, shift=shift)
-        built = costs.embedded_rows(rows, narrow=storage == "float32")
+        recipe = Embedding(rows, "countsketch", storage, shift, groups)
+        built = costs.embedded_rows(rows, storage == "float32", groups)
         yield from _factored(problem, costs, tol, recipe, iterations, built, sure)
 
 
@@ -560,9 +568,10 @@ def _factored(
 ) -> Iterator[Candidate]:
     """CG with the factor of a few rows, which takes so many seconds to build."""
     assert isinstance(recipe.rows, int)
+    groups = recipe.groups if isinstance(recipe, Embedding) else 1
     for solver, narrow in _storages(problem, costs, tol, iterations):
         seconds = built + costs.narrow_copy() * narrow
-        seconds += (iterations + BESIDES) * costs.factored_iteration(recipe.rows, narrow)
+        seconds += (iterations + BESIDES) * costs.factored_iteration(recipe.rows, narrow, groups)
         yield _candidate(problem, solver, recipe, iterations + BESIDES, seconds, sure)
 
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -123,6 +123,20 @@ def run_shared(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     return results
 
 
+def run_apart(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """`run_shared` for tasks that would share their own work: each keeps to its thread."""
+
+    def alone(task: Callable[[], Any]) -> Any:
+        before, _apart.is_so = getattr(_apart, "is_so", False), True
+        try:
+            return task()
+        finally:
+            _apart.is_so = before
+
+    with single_threaded_blas():
+        return run_shared([partial(alone, task) for task in tasks])
+
+
 @cache
 def _meeting(process: int) -> threading.Lock:
     """Held while tasks that wait for each other run; one a process, as the pool is."""
@@ -222,11 +236,20 @@ class _SingleThreadedBlas:
 
 
 _single = _SingleThreadedBlas()
+_apart = threading.local()
+
+
+def _is_apart() -> bool:
+    """Whether this thread runs a task that keeps to it."""
+    return getattr(_apart, "is_so", False)
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """BLAS keeps to one thread inside, so that it does not spin beside our pool."""
+    if _is_apart():  # it does already
+        yield
+        return
     _single.enter()
     try:
         yield
@@ -241,7 +264,7 @@ def blas_threads(operations: float) -> Iterator[None]:
     A small piece is done sooner by one thread: the others would spin for a tenth of a second
     afterwards, where ours or another BLAS library's want to work.
     """
-    if operations > WORTH_ALL_THREADS:
+    if operations > WORTH_ALL_THREADS and not _is_apart():
         with _single.lifted():
             yield
     else:
@@ -253,7 +276,10 @@ def thread_count() -> int:
     """The threads that BLAS may use, or might before `single_threaded_blas`.
 
     A limit that was set outside (by joblib, say) binds us too. Several solves at once share them.
+    There is one for a task that runs apart.
     """
+    if _is_apart():
+        return 1
     users = _single.users
     return max(1, _single.threads_before // users) if users else _blas_threads()
 

@@ -35,7 +35,7 @@ from sketchridge.products import (
     scattering_memory,
 )
 from sketchridge.rows import shuffled_rows
-from sketchridge.validation import check_norms, check_number, read_rows
+from sketchridge.validation import check_integer, check_norms, check_number, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
 Storage = Literal["float64", "float32"]
@@ -188,35 +188,38 @@ class RowEmbedding:
         if sums.norms is not None:
             self._learn_norms(problem, sums.norms)
         rows = NarrowRows.packed(sums.rows, sums.filled, sums.size)
-        return rows, sums.image, Targets(sums.slope, np.sum(z**2, axis=0))
+        return rows, sums.image, Targets((sums.slope,), np.sum(z**2, axis=0), z)
 
     def rounding(self, problem: RidgeProblem) -> float:
         """A bound of the rounding error of AᵀA."""
         terms = max(min(self.rows, problem.d), self.fullest, problem.rounding_factor)
         return 4 * EPSILON * terms * self.excess * problem.raw_trace
 
-    def memory(self, problem: RidgeProblem, narrow: bool = False) -> int:
-        """The numbers of S and its making, of A and what it is added up from, and the factor.
+    def memory(self, problem: RidgeProblem, narrow: bool = False, groups: int = 1) -> int:
+        """The numbers of S and its making, of A and what it is added up from, and the factors.
 
-        Narrow rows are kept; they and their factor take half as much as others.
+        Narrow rows are kept; they and their factors take half as much as others.
         """
-        side, throws = min(self.rows, problem.d), self._throws
+        side, throws = min(-(-self.rows // groups), problem.d), self._throws
         making = 6 * throws * self.n
         if isinstance(problem.X, np.ndarray):
             if narrow:
                 made = 0 if self.is_compiled(problem.X) else 3 * self.rows * problem.d
                 made += scattering_memory(self.rows) if self._is_scattered(problem.X) else 0
-                held = made + narrow_memory(self.rows, problem.d)
-                return max(making + held, self.memory(problem))  # which it may fall back to
+                held = made + narrow_memory(self.rows, problem.d, groups)
+                return max(
+                    making + held, self.memory(problem, groups=groups)
+                )  # which it may fall back to
             if _is_gathered(problem.X):
-                held = self.rows if self.rows < problem.d else _block(problem.d) + problem.d
-                return making + held * problem.d + side**2
+                kept = self.rows < problem.d or groups > 1
+                held = self.rows if kept else _block(problem.d) + problem.d
+                return making + held * problem.d + groups * side**2
             if self._is_scattered(problem.X):
                 made = self.rows * problem.d + scattering_memory(self.rows)
-                return making + made + 2 * side**2
-            return making + 3 * self.rows * problem.d + side**2
+                return making + made + 2 * groups * side**2
+            return making + 3 * self.rows * problem.d + groups * side**2
         filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
-        return making + 2 * int(problem.X.nnz) + 4 * filled + sparse_factor(side)
+        return making + 2 * int(problem.X.nnz) + 4 * filled + groups * sparse_factor(side)
 
 
 def even_buckets(rows: int, n: int) -> int:
@@ -254,11 +257,16 @@ def _product(S: Any, X: Any) -> Any:
 Embedded = tuple[SketchedRows | SummedRows | NarrowRows, Array, Targets]
 
 
-def _embedded(source: RowEmbedding, problem: RidgeProblem, storage: Storage) -> Embedded:
-    """The embedded rows, or only what is factorised of them; what knows them again; the targets."""
+def _embedded(
+    source: RowEmbedding, problem: RidgeProblem, storage: Storage, kept: bool
+) -> Embedded:
+    """The embedded rows, or only what is factorised of them; what knows them again; the targets.
+
+    They are kept where that is asked for.
+    """
     if source.is_compiled(problem.X) and storage == "float32":
         return source.embed_narrow(problem)
-    if _is_gathered(problem.X) and source.rows >= problem.d:
+    if _is_gathered(problem.X) and source.rows >= problem.d and not kept:
         return _summed_in_blocks(source, problem)
     rows, z = source.embed(problem)
     probe, targets = rows.multiply(probe_vector(problem.d)), Targets.of(rows, z)
@@ -277,7 +285,11 @@ def _summed_in_blocks(source: RowEmbedding, problem: RidgeProblem) -> Embedded:
         slope += rows.adjoint(targets)
         squares += np.sum(targets**2, axis=0)
         add_gram(rows.matrix, total)
-    return SummedRows(mirrored(total)), probe, Targets(slope, squares)
+    return (
+        SummedRows(mirrored(total)),
+        probe,
+        Targets((slope,), squares, np.empty((0, problem.targets))),
+    )
 
 
 def check_kind(kind: Any) -> None:
@@ -302,12 +314,17 @@ class Embedding:
     shift
         P has a μ at least as large in the place of λ. Few rows tell little of the small eigenvalues
         of C, and a μ about as large as these hides what they make up.
+    groups
+        The rows of S X are factorised in so many groups, for as small a part of the work, and P⁻¹
+        is the mean of their inverses: nearly as good where λ leaves few degrees of freedom beside
+        the rows of a group.
     """
 
     rows: Rows = "auto"
     kind: Kind = "sparse_sign"
     storage: Storage = "float64"
     shift: float = 0.0
+    groups: int = 1
     name: ClassVar[str] = "embedding"
     summary: ClassVar[str] = "Gram matrix of a subspace embedding S X of the rows, Cholesky"
     cost: ClassVar[str] = "one pass and sd² + d³/3 to build, O(d²) to apply"
@@ -320,6 +337,7 @@ class Embedding:
         if self.storage not in ("float64", "float32"):
             raise ValueError(f"storage={self.storage!r} must be 'float64' or 'float32'")
         check_number("shift", self.shift, 0.0, "give a number ≥ 0")
+        check_integer("groups", self.groups, 1, "give an integer from 1 to the rows")
 
     @property
     def reads_once(self) -> bool:
@@ -327,7 +345,10 @@ class Embedding:
         return THROWS[self.kind] == 1
 
     def _rows(self, problem: RidgeProblem) -> int:
-        return resolve_rows(self.rows, 2, problem, self.name)
+        rows = resolve_rows(self.rows, 2, problem, self.name)
+        if self.groups > rows:
+            raise ValueError(f"groups={self.groups} is more than the {rows} rows: give fewer")
+        return rows
 
     def _is_narrow(self, problem: RidgeProblem) -> bool:
         """Whether the rows will be kept in float32."""
@@ -341,12 +362,13 @@ class Embedding:
     def memory(self, problem: RidgeProblem) -> int:
         """S, the rows of S X, and the factor."""
         source = RowEmbedding(self.kind, self._rows(problem), problem.n, 0)
-        return source.memory(problem, narrow=self._is_narrow(problem))
+        return source.memory(problem, self._is_narrow(problem), self.groups)
 
     def build(self, problem: RidgeProblem, rng: np.random.Generator) -> SketchedPreconditioner:
         """Embed in one pass and factorise."""
         source = RowEmbedding.draw(self.kind, self._rows(problem), problem.n, rng)
-        told = [f"{problem.n} rows embedded into {source.rows}"]
+        parted = f", in {self.groups} groups" if self.groups > 1 else ""
+        told = [f"{problem.n} rows embedded into {source.rows}{parted}"]
         if self._is_narrow(problem):
             try:
                 return self._built(source, problem, "float32", [*told, "factorised in float32"])
@@ -359,7 +381,7 @@ class Embedding:
     def _built(
         self, source: RowEmbedding, problem: RidgeProblem, storage: Storage, told: list[str]
     ) -> SketchedPreconditioner:
-        rows, probe, targets = _embedded(source, problem, storage)
+        rows, probe, targets = _embedded(source, problem, storage, kept=self.groups > 1)
         rounding, least = source.rounding(problem), expected_least(source.rows, problem.d)
         return SketchedPreconditioner.of(
             self.name,
@@ -372,4 +394,5 @@ class Embedding:
             least,
             *told,
             shift=self.shift,
+            groups=self.groups,
         )

@@ -17,7 +17,7 @@ from sketchridge.certificate import DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import EPSILON
-from sketchridge.products import DenseProducts, add_gram, mirrored
+from sketchridge.products import DenseProducts, add_gram, even_ranges, mirrored
 from sketchridge.threads import blas_threads
 
 # μ below this share of A's size, times the side, drowns in the rounding of the normal matrix.
@@ -60,6 +60,20 @@ class SketchedRows:
     def shape(self) -> tuple[int, int]:
         """(s, d)."""
         return int(self.matrix.shape[0]), int(self.matrix.shape[1])
+
+    def split(self, groups: int) -> list[SketchedRows]:
+        """So many groups of them, one after the other."""
+        parts = []
+        for start, stop in even_ranges(self.shape[0], groups):
+            centring = self.centring
+            if centring is not None:
+                centring = centring[0][start:stop], centring[1]
+            parts.append(SketchedRows(self.matrix[start:stop], centring))
+        return parts
+
+    def slope(self, R: Array) -> Array:
+        """Aᵀ R, (d, t)."""
+        return self.adjoint(R)
 
     def multiply(self, V: Array) -> Array:
         """A V, (s, k)."""
@@ -206,6 +220,10 @@ class Factor(Protocol):
         """The factor of AᵀA + μI, or of A Aᵀ + μI, to count the degrees of freedom by."""
 
     @property
+    def groups(self) -> tuple[Factor, ...]:
+        """The factors of the groups of rows, if there are several: P⁻¹ is their mean."""
+
+    @property
     def exact(self) -> bool:
         """Whether `solve` is P⁻¹ itself, and not only near it."""
 
@@ -264,6 +282,11 @@ class ByCholesky:
     """What a factor in float64 knows of P."""
 
     cholesky: ShiftedCholesky
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """All rows are one."""
+        return (self,)
 
     @property
     def exact(self) -> bool:

@@ -100,6 +100,24 @@ class NarrowRows:
         """Whether they are fewer than the columns."""
         return bool(self.matrix.shape[0] < self.matrix.shape[1])
 
+    def split(self, groups: int) -> list[NarrowRows]:
+        """So many groups of them, one after the other."""
+        from sketchridge import kernels
+
+        squares = np.empty(len(self.matrix))
+        ranges = even_ranges(len(self.matrix), groups)
+        run_shared([partial(kernels.dense_row_squares, self.matrix, *r, squares) for r in ranges])
+        return [
+            NarrowRows(self.matrix[a:b], self.columns, self.width, float(squares[a:b].sum()))
+            for a, b in ranges
+        ]
+
+    def slope(self, R: Array) -> Array:
+        """Aᵀ R, (d, t), with the columns of zeros."""
+        full = np.zeros((self.width, R.shape[1]))
+        full[self.columns] = self.adjoint(R)
+        return full
+
     def widened(self) -> Array:
         """A in float64, with all columns."""
         wide = np.zeros((len(self.matrix), self.width))
@@ -319,6 +337,11 @@ class NarrowFactor(OfRoundedRows):
     raised: float  # the μ that L is of: with what makes up for its rounding
 
     @property
+    def groups(self) -> tuple[Factor, ...]:
+        """All rows are one."""
+        return (self,)
+
+    @property
     def exact(self) -> bool:
         """Whether `solve` is P⁻¹ itself: it is only near it."""
         return False
@@ -358,7 +381,7 @@ class NarrowFactor(OfRoundedRows):
     def cholesky(self) -> ShiftedCholesky:
         """The factor of P in float64, made when degrees of freedom are to be counted."""
         mu, _ = usable_shift(self.mu, self.side, self.size)
-        return _widened(self.rows, mu).cholesky
+        return widened_factor(self.rows, mu).cholesky
 
     @property
     def guessed_dimension(self) -> float:
@@ -378,7 +401,7 @@ class NarrowFactor(OfRoundedRows):
         try:
             return factorise_narrow(self.rows, mu)
         except np.linalg.LinAlgError:
-            return _widened(self.rows, mu)
+            return widened_factor(self.rows, mu)
 
     def _inside(self, G: Array) -> Array:
         """(L Lᵀ)⁻¹ G."""
@@ -446,7 +469,7 @@ class WidenedDualFactor(OfRoundedRows, DualFactor):
         return WidenedDualFactor(self.cholesky.at(mu), self.rows)
 
 
-def _widened(rows: NarrowRows, mu: float) -> WidenedFactor | WidenedDualFactor:
+def widened_factor(rows: NarrowRows, mu: float) -> WidenedFactor | WidenedDualFactor:
     """A factor of rounded rows in float64."""
     wide = SketchedRows(rows.widened())
     if len(rows.matrix) < rows.width:
@@ -465,15 +488,20 @@ def certifying(factor: Factor, most: float) -> Factor:
     return replace(factor, mu=min(factor.raised, max(factor.mu, most)))
 
 
-def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
-    """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down."""
+def factorise_narrow(
+    rows: NarrowRows, mu: float, flattening: Flattening | None = None
+) -> NarrowFactor:
+    """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down.
+
+    What is flattened may be known from other rows.
+    """
     if not SMALLEST <= rows.size <= LARGEST or mu > LARGEST:
         raise np.linalg.LinAlgError(
             f"‖A‖² = {rows.size:.3g} and λ = {mu:.3g} are out of the range of float32"
         )
     if mu < NOTHING * rows.size:
         raise np.linalg.LinAlgError(f"λ = {mu:.3g} is too small to be certified with float32")
-    flattening = Flattening.of(rows, mu)
+    flattening = flattening or Flattening.of(rows, mu)
     for power in range(TRIES):
         if power and not flattening.shares.size:
             flattening, _ = Flattening.learned(rows.matrix, mu)
@@ -494,11 +522,12 @@ def _factorised_in_place(total: Narrow, mu: float) -> bool:
     return factorise_in_place(total) and bool(np.isfinite(total[diagonal]).all())
 
 
-def narrow_memory(rows: int, d: int) -> int:
-    """Numbers (of eight bytes) that the rows, some of them flattened, and the factor take."""
-    side = min(rows, d)
-    flattened = BLOCK_BYTES // 4 if rows < d else max(min(BLOCK, rows) * d, _own_memory(rows, d))
-    return (rows * d + flattened + side**2) // 2
+def narrow_memory(rows: int, d: int, groups: int = 1) -> int:
+    """Numbers (of eight bytes) that the rows, some of them flattened, and the factors take."""
+    each, threads = -(-rows // groups), min(groups, thread_count())
+    side = min(each, d)
+    flattened = BLOCK_BYTES // 4 if each < d else max(min(BLOCK, each) * d, _own_memory(each, d))
+    return (rows * d + threads * flattened + groups * side**2) // 2
 
 
 def _own_memory(rows: int, d: int) -> int:

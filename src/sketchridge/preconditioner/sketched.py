@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -20,8 +23,10 @@ from sketchridge.preconditioner.factor import (
     factorise,
     usable_shift,
 )
-from sketchridge.preconditioner.narrow import NarrowRows, certifying, factorise_narrow
+from sketchridge.preconditioner.grouped import certified_by, grouped
+from sketchridge.preconditioner.narrow import NarrowRows, factorise_narrow
 from sketchridge.problem import EPSILON, Fingerprint, RidgeProblem
+from sketchridge.threads import run_apart
 
 # What the noise is reckoned to cost a start must be at most this share of what it gains.
 CLEARLY = 0.7
@@ -44,29 +49,42 @@ class RowSource(Protocol):
 class Targets:
     """What is left of the targets when the rows become a few: z (s, t)."""
 
-    slope: Array  # (d, t) Aᵀz
+    slopes: tuple[Array, ...]  # (d, t) Aᵀz, or that of every group of rows
     squares: Array  # (t,) ‖z‖²
+    values: Array  # (s, t) z
 
     @classmethod
     def of(cls, rows: SketchedRows, z: Array) -> Targets:
         """Of all rows, at once."""
-        return cls(rows.adjoint(z), np.sum(z**2, axis=0))
+        return cls((rows.adjoint(z),), np.sum(z**2, axis=0), z)
+
+    def of_groups(self, rows: SketchedRows | NarrowRows, groups: int) -> Targets:
+        """The same for rows that are parted."""
+        parts: Sequence[SketchedRows | NarrowRows] = rows.split(groups)
+        ends = np.cumsum([0, *(len(part.matrix) for part in parts)])
+        values = [self.values[start:stop] for start, stop in pairwise(ends)]
+        tasks = [partial(part.slope, z) for part, z in zip(parts, values, strict=True)]
+        return replace(self, slopes=tuple(run_apart(tasks)))
 
     def start(self, factor: Factor, rows: int) -> Array:
         """Where the sketched problem has its minimum, (d, t), or 0 where that is no better.
 
         Of the objective at 0 it leaves a share r, less than the data's own share f = r/(1 − k/s):
         k/s of the noise is fitted too, by as many degrees of freedom as λ leaves. The point is off
-        the best by about f·k/(s − k), and 0 by 1 − f: it should be clearly less.
+        the best by about f·k/(s − k), and 0 by 1 − f: it should be clearly less. Groups have a
+        minimum each, and the mean of q is off by a q-th.
         """
-        used = factor.guessed_dimension
-        if used > FITTED * rows:
-            return np.zeros_like(self.slope)
-        point = factor.solve(self.slope)
-        fitted = np.sum(self.slope * point, axis=0)
+        groups, used = factor.groups, factor.guessed_dimension
+        each = rows / len(groups)
+        if used > FITTED * each:
+            return np.zeros_like(self.slopes[0])
+        solves = [partial(part.solve, s) for part, s in zip(groups, self.slopes, strict=True)]
+        points = run_apart(solves) if len(solves) > 1 else [solves[0]()]
+        fitted = sum(np.sum(s * p, axis=0) for s, p in zip(self.slopes, points, strict=True))
         left = 1.0 - np.divide(fitted, self.squares, out=np.zeros_like(fitted), where=fitted > 0)
-        share = left / (1.0 - used / rows)
-        return np.where(share * used / (rows - used) < CLEARLY * (1.0 - share), point, 0.0)
+        share = left / (1.0 - used / each)
+        noise = share * used / (each - used) / len(groups)
+        return np.where(noise < CLEARLY * (1.0 - share), sum(points) / len(groups), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +117,12 @@ class SketchedPreconditioner:
         expected: float,
         *told: str,
         shift: float = 0.0,
+        groups: int = 1,
     ) -> SketchedPreconditioner:
         """Factorise the rows A for the problem's λ, or a shift that is larger."""
-        factor, raised = _factorised(rows, max(problem.lam, shift))
+        factor, raised = _factorised(rows, max(problem.lam, shift), groups)
+        if groups > 1 and not isinstance(rows, SummedRows):
+            targets = targets.of_groups(rows, groups)
         return cls(
             name,
             problem.lam,
@@ -158,7 +179,7 @@ class SketchedPreconditioner:
     def curvature(self) -> Curvature:
         """P itself or one near it, with the constant that bounds it by H."""
         excess = self.factor.inflation * self.source.excess
-        factor = certifying(self.factor, excess * self.lam)
+        factor = certified_by(self.factor, excess * self.lam)
         penalty = 4 * self.rank * EPSILON * self.rank * factor.mu
         error = self.rounding + factor.error + penalty
         return FactorCurvature(factor, self.lam, excess, error)
@@ -181,8 +202,10 @@ class SketchedPreconditioner:
 
 
 def _factorised(
-    rows: SketchedRows | SummedRows | NarrowRows, mu: float
+    rows: SketchedRows | SummedRows | NarrowRows, mu: float, groups: int
 ) -> tuple[Factor, tuple[str, ...]]:
+    if groups > 1 and not isinstance(rows, SummedRows):  # of which nothing is left to part
+        return grouped(rows, mu, groups)
     if isinstance(rows, NarrowRows):
         return factorise_narrow(rows, mu), ()
     return factorise(rows, mu)
