@@ -1600,13 +1600,26 @@ def renumber_indices(indices: Array, places: Array, start: int, stop: int, out: 
 
 
 @njit(nogil=True, cache=True)
-def compact_entries(
-    rows: CSR, places: Array, start: int, stop: int, data: Array, indices: Array
-) -> None:
-    """The values as data's type holds them, and the places of their columns, for a range."""
-    for q in range(start, stop):
-        data[q] = rows.data[q]
-        indices[q] = places[np.uint64(rows.indices[q])]
+def _fill_with_zeros(rows: CSR, i: int, first: int) -> None:
+    """What row i has from an entry on: zeros, in the first column."""
+    for q in range(first, rows.indptr[i + 1]):
+        rows.data[q] = 0.0
+        rows.indices[q] = 0
+
+
+@njit(nogil=True, cache=True)
+def compact_rows(rows: CSR, places: Array, start: int, stop: int, compact: CSR) -> None:
+    """A range of rows, as the types of `compact` hold them, with the places of their columns.
+
+    Its indptr is given; where it has room for more entries, these are zeros.
+    """
+    for i in range(start, stop):
+        q = compact.indptr[i]
+        for p in range(rows.indptr[i], rows.indptr[i + 1]):
+            compact.data[q] = rows.data[p]
+            compact.indices[q] = places[np.uint64(rows.indices[p])]
+            q += 1
+        _fill_with_zeros(compact, i, q)
 
 
 @njit(nogil=True, cache=True)
@@ -1624,6 +1637,7 @@ def keep_columns(
     rows: CSR,
     places: Array,
     kept: int,
+    before: Array,
     start: int,
     stop: int,
     smaller: CSR,
@@ -1633,10 +1647,11 @@ def keep_columns(
 ) -> None:
     """Entries of a range of rows: to `smaller`, whose indptr is given, if their columns are kept.
 
-    The others go to values, with their columns and the numbers of their rows.
+    The others go to values, with their columns and the numbers of their rows. Of all kept entries
+    before_i are of the rows before row i; `smaller` may have room for more, which are zeros.
     """
     for i in range(start, stop):
-        q, r = smaller.indptr[i], rows.indptr[i] - smaller.indptr[i]
+        q, r = smaller.indptr[i], rows.indptr[i] - before[i]
         for p in range(rows.indptr[i], rows.indptr[i + 1]):
             place = places[np.uint64(rows.indices[p])]
             if place < kept:
@@ -1646,6 +1661,7 @@ def keep_columns(
             else:
                 values[r], columns[r], numbers[r] = rows.data[p], rows.indices[p], i
                 r += 1
+        _fill_with_zeros(smaller, i, q)
 
 
 @njit(nogil=True, cache=True)
@@ -1734,7 +1750,12 @@ def _csr_normal_turn(
             a += data[q] * pair[np.uint64(indices[q]), 0]
         residual[i] = (a + b) + (c + d) - shifts[i]
         factor = weights[i] * residual[i]
-        for q in range(first, last):
+        for q in range(first, whole, FOUR):
+            pair[np.uint64(indices[q]), 1] += factor * data[q]
+            pair[np.uint64(indices[q + ONE]), 1] += factor * data[q + ONE]
+            pair[np.uint64(indices[q + TWO]), 1] += factor * data[q + TWO]
+            pair[np.uint64(indices[q + THREE]), 1] += factor * data[q + THREE]
+        for q in range(whole, last):
             pair[np.uint64(indices[q]), 1] += factor * data[q]
 
 

@@ -172,19 +172,19 @@ def _parted_by_loops(
     from sketchridge import kernels
 
     X, rows, ranges = products.X, products.stored_rows, products.row_ranges()
-    indptr = np.zeros(X.shape[0] + 1, X.indptr.dtype)
+    before = np.zeros(X.shape[0] + 1, X.indptr.dtype)
     count = partial(kernels.count_kept, rows, places, kept)
-    run_all([partial(count, *ends, indptr[1:]) for ends in ranges])
-    np.cumsum(indptr, out=indptr)
-    entries = int(indptr[-1])
+    run_all([partial(count, *ends, before[1:]) for ends in ranges])
+    np.cumsum(before, out=before)
+    entries = int(before[-1])
     if compact:
-        smaller: Any = CompactRows.empty(indptr, kept)
-        arrays = smaller.data, smaller.indices, indptr
+        smaller: Any = CompactRows.empty(before, kept)
+        arrays = smaller.data, smaller.indices, smaller.indptr
     else:
-        arrays = np.empty(entries, X.data.dtype), np.empty(entries, X.indices.dtype), indptr
+        arrays = np.empty(entries, X.data.dtype), np.empty(entries, X.indices.dtype), before
     alone = X.nnz - entries
     singles = Singles(np.empty(alone, np.intp), np.empty(alone, np.intp), np.empty(alone))
-    part = partial(kernels.keep_columns, rows, places, kept)
+    part = partial(kernels.keep_columns, rows, places, kept, before)
     others = singles.values, singles.columns, singles.rows
     run_all([partial(part, *ends, kernels.CSR(*arrays), *others) for ends in ranges])
     if not compact:  # once its indices are there: scipy looks at them

@@ -24,6 +24,9 @@ VECTORISED = 16
 # cache holds needs no order.
 BEFORE_ORDERING = 6
 FIRST_CACHE_BYTES = 32 << 10
+# Rows of a compact copy are filled up with zeros to whole numbers of so many entries, which the
+# compiled loops take at a time, where that makes it larger by this at most.
+FILLED_UP, LARGER = 4, 1.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +39,14 @@ class CompactRows:
     shape: tuple[int, int]
 
     @classmethod
-    def empty(cls, indptr: NDArray[Any], columns: int) -> CompactRows:
-        """One to be filled, with these pointers to its rows."""
+    def empty(cls, before: NDArray[Any], columns: int) -> CompactRows:
+        """One to be filled, for rows that have so many entries before them (n + 1,), or more."""
         kind = np.min_scalar_type(max(columns - 1, 1 << 8))  # uint16, uint32 or uint64
-        entries = int(indptr[-1])
-        shape = indptr.size - 1, columns
+        filled = -(-np.diff(before) // FILLED_UP) * FILLED_UP
+        indptr = np.append(0, np.cumsum(filled, dtype=np.int64))
+        if indptr[-1] > LARGER * before[-1]:
+            indptr = before.astype(np.int64)
+        entries, shape = int(indptr[-1]), (indptr.size - 1, columns)
         return cls(np.empty(entries, np.float32), np.empty(entries, kind), indptr, shape)
 
     @property
@@ -70,24 +76,32 @@ class FrequentFirst:
         columns = np.argsort(-counts, kind="stable")
         places = np.empty_like(columns)
         places[columns] = np.arange(columns.size)
-        ranges = even_ranges(X.nnz, thread_count())
         if compact:
             copy = CompactRows.empty(X.indptr, X.shape[1])
-            values, indices = copy.data, copy.indices
+            rows = kernels.CSR(copy.data, copy.indices, copy.indptr)
             given = kernels.CSR(X.data, X.indices, X.indptr)
-            fill = partial(kernels.compact_entries, given, places)
-            run_all([partial(fill, *ends, values, indices) for ends in ranges])
+            fill = partial(kernels.compact_rows, given, places)
+            run_all([partial(fill, *ends, rows) for ends in row_ranges(X)])
         else:
-            values, indices = X.data, np.empty_like(X.indices)
+            rows = kernels.CSR(X.data, np.empty_like(X.indices), X.indptr)
             renumber = partial(kernels.renumber_indices, X.indices, places)
-            run_all([partial(renumber, *ends, indices) for ends in ranges])
-        rows = kernels.CSR(values, indices, X.indptr)
+            ranges = even_ranges(X.nnz, thread_count())
+            run_all([partial(renumber, *ends, rows.indices) for ends in ranges])
         return cls(rows, columns, places, long_columns(counts, X.shape[0]))
 
 
 def long_columns(counts: NDArray[np.intp], n: int) -> int:
     """So many columns have more entries than may be summed in a row."""
     return int(np.count_nonzero(counts > longest_sum(n)))
+
+
+def row_ranges(X: Any) -> list[tuple[int, int]]:
+    """As many ranges of a CSR matrix's rows as threads, with about the same number of entries."""
+    threads, pointers = thread_count(), X.indptr
+    # Numbers of another kind would be searched for in a copy of the pointers.
+    goals = (np.arange(1, threads) * int(X.nnz) // threads).astype(pointers.dtype)
+    cuts = [0, *np.searchsorted(pointers, goals).tolist(), X.shape[0]]
+    return [(a, b) for a, b in pairwise(cuts) if b > a]
 
 
 class SparseProducts:
@@ -131,11 +145,7 @@ class SparseProducts:
 
     def row_ranges(self) -> list[tuple[int, int]]:
         """As many ranges of rows as threads, with about the same number of non-zeros."""
-        threads, pointers = thread_count(), self.X.indptr
-        # Numbers of another kind would be searched for in a copy of the pointers.
-        goals = (np.arange(1, threads) * int(self.X.nnz) // threads).astype(pointers.dtype)
-        cuts = [0, *np.searchsorted(pointers, goals).tolist(), self.X.shape[0]]
-        return [(a, b) for a, b in pairwise(cuts) if b > a]
+        return row_ranges(self.X)
 
     def squared_norms(self, mean: Array | None = None, factors: Array | None = None) -> Array:
         """‖(x_i − mean) ∘ factors‖², (n,)."""
