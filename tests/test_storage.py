@@ -9,6 +9,7 @@ from sketchridge.feature_penalty import ImplicitColumns
 from sketchridge.planner import Choice, memory_needed
 from sketchridge.problem import RidgeProblem
 from sketchridge.solvers import cg
+from sketchridge.sparse_products import SparseProducts
 from tests.problems import frequent_words, with_spectrum
 
 
@@ -67,6 +68,11 @@ def words():
     return frequent_words(rng, 4000, 9000, 90, 3), rng.standard_normal(4000)
 
 
+def compact_size(X):
+    """Megabytes of six bytes an entry, in rows of whole numbers of four entries."""
+    return f"({6 * sum(-(-count // 4) * 4 for count in np.diff(X.indptr)) / 1e6:.1f} MB)"
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("tol", [1e-4, 1e-8, 1e-12])
 def test_sparse_data_is_certified_as_given(words, tol, fit_intercept):
@@ -78,7 +84,7 @@ def test_sparse_data_is_certified_as_given(words, tol, fit_intercept):
     assert narrow.converged
     assert narrow.objective - truth.objective <= narrow.gap + truth.gap
     told = [note for note in narrow.plan.notes if "float32" in note]
-    assert len(told) == 1 and f"X is copied to float32 ({6 * X.nnz / 1e6:.1f} MB)" in told[0]
+    assert len(told) == 1 and f"X is copied to float32 {compact_size(X)}" in told[0]
     assert np.array_equal(X.data, before.data) and np.array_equal(X.indices, before.indices)
 
 
@@ -89,11 +95,31 @@ def test_few_columns_are_copied_and_several_targets_are_not(words, monkeypatch):
     lam = 1e-4 * float((X.data**2).sum()) / len(y)
     narrow = solve(few, y, lam, CG(storage="float32"), "diagonal")
     assert narrow.converged
-    assert any(f"float32 ({6 * few.nnz / 1e6:.1f} MB)" in note for note in narrow.plan.notes)
+    assert any(f"float32 {compact_size(few)}" in note for note in narrow.plan.notes)
     Y = np.column_stack([y, y[::-1]])
     both = [solve(X, Y, lam, CG(storage=kind), "diagonal") for kind in ("given", "float32")]
     assert np.array_equal(both[0].coef, both[1].coef) and both[0].passes == both[1].passes
     assert not any("float32" in note for note in both[1].plan.notes)
+
+
+@pytest.mark.parametrize("longest, filled", [(90, True), (3, False)])
+def test_rows_that_are_filled_up_with_zeros_have_the_same_products(longest, filled, monkeypatch):
+    """Rows of every length, empty ones too; where they are short, zeros would be too many."""
+    monkeypatch.setattr("sketchridge.sparse_products.SMALL_WORK", 0)
+    rng = np.random.default_rng(5)
+    lengths = rng.integers(0, longest + 1, size=400)
+    columns = [rng.choice(300, count, replace=False) for count in lengths]
+    indptr = np.append(0, np.cumsum(lengths))
+    values = rng.standard_normal(indptr[-1])
+    X = sp.csr_array((values, np.concatenate(columns), indptr), shape=(400, 300))
+    weights = rng.uniform(size=400) * (rng.random(400) > 0.2)
+    v, y = rng.standard_normal((300, 1)), rng.standard_normal((400, 1))
+    compact = SparseProducts(X).compacted
+    R, product = compact.residual(v, y, np.zeros(1), weights)
+    rounded = X.astype(np.float32).astype(np.float64)
+    assert pytest.approx(rounded @ v - y, rel=1e-12, abs=1e-12) == R
+    assert pytest.approx(rounded.T @ (weights[:, None] * (rounded @ v - y)), abs=1e-11) == product
+    assert (compact._ordered.rows.data.size > X.nnz) is filled
 
 
 def test_a_copy_is_made_once_for_several_penalties(words):

@@ -77,7 +77,7 @@ class CG:
         if rare:
             numbers += 5 * problem.d + 3 * problem.n
         if narrow and problem.in_float32_range:
-            return numbers + entries
+            return numbers + entries + 2 * problem.n  # with the pointers to its rows
         # Small data is copied by numpy, with what that makes on the way.
         return numbers + (2 if compiled else 4) * entries * rare
 
