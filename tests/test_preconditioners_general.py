@@ -37,7 +37,13 @@ SAMPLED = [
 NARROW = Embedding(rows=16, storage="float32")
 NARROW_FEW = Embedding(rows=5, storage="float32")
 SHIFTED = [Embedding(rows=9, shift=0.3), Embedding(rows=5, storage="float32", shift=0.3)]
-SPECIAL = [NARROW, NARROW_FEW, *SHIFTED]
+GROUPED = [
+    Embedding(rows=9, groups=3),
+    Embedding(rows=16, kind="countsketch", groups=2),
+    Embedding(rows=16, storage="float32", groups=4),
+    Embedding(rows=16, groups=16, shift=0.3),
+]
+SPECIAL = [NARROW, NARROW_FEW, *SHIFTED, *GROUPED]
 SPECS = [Diagonal(), Diagonal(0.5), Diagonal(0), *SCALED, *SAMPLED]
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_shape = pytest.mark.parametrize("shape", SHAPES)
@@ -487,6 +493,8 @@ def peak_of(work):
         Embedding(storage="float32"),
         Embedding(kind="countsketch", storage="float32"),
         Embedding(kind="countsketch"),
+        Embedding(kind="countsketch", groups=3),
+        Embedding(kind="countsketch", storage="float32", groups=3),
     ],
     ids=str,
 )
@@ -539,6 +547,8 @@ def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
         (lambda: Embedding(rows=True), TypeError, "rows=True"),
         (lambda: Embedding(kind="gauss"), ValueError, "kind='gauss'"),
         (lambda: Embedding(storage="half"), ValueError, "storage='half'"),
+        (lambda: Embedding(groups=0), ValueError, "groups=0"),
+        (lambda: Embedding(groups=1.5), TypeError, "groups=1.5"),
     ],
 )
 def test_parameters_without_meaning_are_refused_by_name(make_spec, error, said):
@@ -572,12 +582,15 @@ def random_specs(case, rng):
     """Every form of certificate that is not low rank plus identity."""
     count = int(rng.integers(1, case.X.shape[0], endpoint=True))
     rank, scaling = random_rank(case, rng), float(rng.choice([0.5, 1.0]))
+    groups = int(rng.integers(1, count, endpoint=True))
     return {
         "uniform": RowSampling(count),
         "leverage": RowSampling(count, "leverage"),
         "sparse sign": Embedding(count),
         "countsketch": Embedding(count, "countsketch"),
         "narrow": Embedding(max(count, min(case.X.shape)), storage="float32"),
+        "groups": Embedding(count, "countsketch", groups=groups),
+        "narrow groups": Embedding(count, "countsketch", "float32", groups=groups),
         "scaled nystrom": Nystrom(rank, scaling=scaling),
         "scaled lanczos": Lanczos(rank, blocks=2, scaling=scaling),
     }
@@ -594,7 +607,7 @@ def test_a_certified_gap_is_never_below_the_true_gap(family):
         other = case.lam * 10.0 ** rng.uniform(-3, 3)
         forms |= {
             f"{n} moved": forms[n].at(other).at(case.lam)
-            for n in ("uniform", "sparse sign", "narrow")
+            for n in ("uniform", "sparse sign", "narrow", "groups", "narrow groups")
         }
         for point, W in points(exact, rng):
             evaluation = problem.evaluate(W)
@@ -669,6 +682,8 @@ def test_the_degrees_of_freedom_are_bounded():
         for spec in [
             *SAMPLED[1:4],
             Embedding(12, storage="float32"),
+            Embedding(12, storage="float32", groups=3),
+            Embedding(9, groups=2),
             Embedding(3),
             Embedding(kind="countsketch"),
             Diagonal(),

@@ -1,6 +1,7 @@
 """The pool: tasks run at once, in order, and its threads keep off the caller's core."""
 
 import os
+import threading
 
 import pytest
 
@@ -26,6 +27,28 @@ def pool(monkeypatch):
 def test_results_come_in_the_order_of_the_tasks():
     assert threads.run_all([lambda i=i: i for i in range(5)]) == [0, 1, 2, 3, 4]
     assert threads.run_shared([lambda i=i: i for i in range(50)]) == list(range(50))
+
+
+def test_a_task_that_runs_apart_keeps_to_its_thread():
+    def task():
+        ids = threads.run_all([threading.get_ident for _ in range(threads.thread_count())])
+        with threads.single_threaded_blas(), threads.blas_threads(1e12):
+            return threads.thread_count(), ids == [threading.get_ident()], threads._single.users
+
+    before = threads.thread_count()
+    with threads.single_threaded_blas():
+        users = threads._single.users
+        assert threads.run_apart([task] * 6) == [(1, True, users)] * 6
+        nested = threads.run_apart([lambda: threads.run_apart([task] * 2)] * 2)
+        assert nested == [[(1, True, users)] * 2] * 2
+        assert threads.thread_count() == before  # and what comes after is as it was
+
+    def fails():
+        raise RuntimeError("as it must")
+
+    with pytest.raises(RuntimeError):
+        threads.run_apart([fails])
+    assert threads.thread_count() == before
 
 
 @placing

@@ -61,7 +61,7 @@ class Targets:
     def of_groups(self, rows: SketchedRows | NarrowRows, groups: int) -> Targets:
         """The same for rows that are parted."""
         parts: Sequence[SketchedRows | NarrowRows] = rows.split(groups)
-        ends = np.cumsum([0, *(len(part.matrix) for part in parts)])
+        ends = np.cumsum([0, *(part.matrix.shape[0] for part in parts)])
         values = [self.values[start:stop] for start, stop in pairwise(ends)]
         tasks = [partial(part.slope, z) for part, z in zip(parts, values, strict=True)]
         return replace(self, slopes=tuple(run_apart(tasks)))
