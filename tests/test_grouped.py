@@ -34,6 +34,10 @@ def embedding_ranges(count, groups):
     return list(pairwise(cuts))
 
 
+def parted(rows, mu, groups):
+    return grouped.grouped(rows, rows.split(groups), mu)
+
+
 def steep_rows(rng, shape, empty=0):
     rows = rng.standard_normal(shape) * np.arange(1.0, shape[1] + 1) ** -1.5
     rows[:, shape[1] - empty :] = 0.0
@@ -45,7 +49,7 @@ def steep_rows(rng, shape, empty=0):
 def test_the_inverse_is_the_mean_of_the_groups_inverses(shape, groups):
     rng = np.random.default_rng(0)
     A, mu = steep_rows(rng, shape), 1e-3
-    factor, notes = grouped.grouped(SketchedRows(A), mu, groups)
+    factor, notes = parted(SketchedRows(A), mu, groups)
     expected, G = mean_inverse(A, mu, groups), rng.standard_normal((shape[1], 3))
     assert notes == () and factor.mu == pytest.approx(mu) and factor.columns == shape[1]
     np.testing.assert_allclose(factor.solve(G), expected @ G, atol=1e-9 / mu)
@@ -61,7 +65,7 @@ def test_groups_in_float32_are_near_it_and_bound_it(shape, groups, empty, target
     rng = np.random.default_rng(1)
     A, mu = steep_rows(rng, shape, empty), 1e-2
     rows = narrow.NarrowRows.of(A)
-    factor, _ = grouped.grouped(rows, mu, groups)
+    factor, _ = parted(rows, mu, groups)
     few = shape[0] / groups < shape[1] - empty
     assert isinstance(factor, grouped.NarrowGroups) is few
     expected, G = mean_inverse(A, mu, groups), rng.standard_normal((shape[1], targets))
@@ -77,7 +81,7 @@ def test_one_column_and_several_are_solved_alike():
     """The compiled loops over all groups, and the groups one by one."""
     rng = np.random.default_rng(2)
     rows = narrow.NarrowRows.of(steep_rows(rng, (60, 50), 12))
-    factor, _ = grouped.grouped(rows, 1e-4, 4)
+    factor, _ = parted(rows, 1e-4, 4)
     G = rng.standard_normal((50, 3))
     apart = np.column_stack([factor.solve(G[:, [j]])[:, 0] for j in range(3)])
     np.testing.assert_allclose(apart, factor.solve(G), rtol=1e-9, atol=1e-6)
@@ -108,7 +112,7 @@ def test_another_lam_is_as_if_it_had_been_built_for_it(storage):
 def test_groups_that_float32_does_not_bear_are_factorised_together(monkeypatch):
     rng = np.random.default_rng(5)
     rows = narrow.NarrowRows.of(steep_rows(rng, (30, 40)))
-    factor, _ = grouped.grouped(rows, 1e-3, 3)
+    factor, _ = parted(rows, 1e-3, 3)
     moved = factor.at(1e-16 * rows.size)
     assert not isinstance(moved, grouped.GroupedFactor) and moved.exact
 

@@ -82,7 +82,7 @@ COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
 FEW = 0.25
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
 # And so many groups of them, each with at least so many rows a degree of freedom.
-GROUPS, ROWS_OF_A_GROUP = (1, 2, 3, 4, 6, 8), 1.9
+GROUPS, ROWS_OF_A_GROUP = (1, 2, 4, 8), 1.9
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and

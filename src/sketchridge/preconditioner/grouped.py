@@ -10,9 +10,10 @@ whatever bounds that bounds P, and gᵀP⁻¹g certifies as if all rows had been
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import numpy as np
 
@@ -112,7 +113,7 @@ class GroupedFactor:
     def at(self, mu: float) -> Factor:
         """The same rows with another μ: in float64 and together, where float32 does not bear it."""
         try:
-            return grouped(self.rows, mu, len(self.parts))[0]
+            return grouped(self.rows, self.rows.split(len(self.parts)), mu)[0]
         except np.linalg.LinAlgError:
             return _together(self.rows, mu)
 
@@ -168,25 +169,30 @@ class NarrowGroups(GroupedFactor):
 
 
 def grouped(
-    rows: SketchedRows | NarrowRows, mu: float, groups: int
+    rows: SketchedRows | NarrowRows, parts: Sequence[SketchedRows | NarrowRows], mu: float
 ) -> tuple[GroupedFactor, tuple[str, ...]]:
-    """Factorise the rows in so many groups; notes if μ had to be raised."""
+    """Factorise the rows in the groups that they were parted into; notes if μ had to be raised."""
     if isinstance(rows, NarrowRows):
-        return _grouped_narrow(rows, mu, groups), ()
+        return _grouped_narrow(rows, cast("Sequence[NarrowRows]", parts), mu), ()
     used, notes = usable_shift(mu, min(rows.shape), rows.size)
-    made = run_apart([partial(factorise, part, used / groups) for part in rows.split(groups)])
+    share, wide = used / len(parts), cast("Sequence[SketchedRows]", parts)
+    made = run_apart([partial(factorise, part, share) for part in wide])
     return GroupedFactor(tuple(factor for factor, _ in made), rows), notes
 
 
-def _grouped_narrow(rows: NarrowRows, mu: float, groups: int) -> GroupedFactor:
+def _grouped_narrow(rows: NarrowRows, parts: Sequence[NarrowRows], mu: float) -> GroupedFactor:
     """The same in float32; LinAlgError where that does not bear it."""
-    parts = rows.split(groups)
+    share = mu / len(parts)
     if not all(part.few for part in parts):
-        tasks = [partial(factorise_narrow, part, mu / groups) for part in parts]
-        return GroupedFactor(tuple(run_apart(tasks)), rows)
+        return GroupedFactor(_factorised(parts, share, None), rows)
     flattening, _ = Flattening.learned(rows.matrix, mu)
-    tasks = [partial(factorise_narrow, part, mu / groups, flattening) for part in parts]
-    return NarrowGroups(tuple(run_apart(tasks)), rows)
+    return NarrowGroups(_factorised(parts, share, flattening), rows)
+
+
+def _factorised(
+    parts: Sequence[NarrowRows], mu: float, flattening: Flattening | None
+) -> tuple[NarrowFactor, ...]:
+    return tuple(run_apart([partial(factorise_narrow, part, mu, flattening) for part in parts]))
 
 
 def _together(rows: SketchedRows | NarrowRows, mu: float) -> Factor:

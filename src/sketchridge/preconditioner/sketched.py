@@ -58,9 +58,8 @@ class Targets:
         """Of all rows, at once."""
         return cls((rows.adjoint(z),), np.sum(z**2, axis=0), z)
 
-    def of_groups(self, rows: SketchedRows | NarrowRows, groups: int) -> Targets:
+    def of_groups(self, parts: Sequence[SketchedRows | NarrowRows]) -> Targets:
         """The same for rows that are parted."""
-        parts: Sequence[SketchedRows | NarrowRows] = rows.split(groups)
         ends = np.cumsum([0, *(part.matrix.shape[0] for part in parts)])
         values = [self.values[start:stop] for start, stop in pairwise(ends)]
         tasks = [partial(part.slope, z) for part, z in zip(parts, values, strict=True)]
@@ -120,9 +119,14 @@ class SketchedPreconditioner:
         groups: int = 1,
     ) -> SketchedPreconditioner:
         """Factorise the rows A for the problem's λ, or a shift that is larger."""
-        factor, raised = _factorised(rows, max(problem.lam, shift), groups)
-        if groups > 1 and not isinstance(rows, SummedRows):
-            targets = targets.of_groups(rows, groups)
+        factor: Factor
+        mu = max(problem.lam, shift)
+        if groups > 1 and not isinstance(rows, SummedRows):  # of which nothing is left to part
+            parts = rows.split(groups)
+            factor, raised = grouped(rows, parts, mu)
+            targets = targets.of_groups(parts)
+        else:
+            factor, raised = _factorised(rows, mu)
         return cls(
             name,
             problem.lam,
@@ -202,10 +206,8 @@ class SketchedPreconditioner:
 
 
 def _factorised(
-    rows: SketchedRows | SummedRows | NarrowRows, mu: float, groups: int
+    rows: SketchedRows | SummedRows | NarrowRows, mu: float
 ) -> tuple[Factor, tuple[str, ...]]:
-    if groups > 1 and not isinstance(rows, SummedRows):  # of which nothing is left to part
-        return grouped(rows, mu, groups)
     if isinstance(rows, NarrowRows):
         return factorise_narrow(rows, mu), ()
     return factorise(rows, mu)
