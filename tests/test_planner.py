@@ -166,6 +166,23 @@ def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
         assert all(dimension < _rows_of(each) < problem.d and each.passes > 0 for each in found)
 
 
+def test_rows_in_groups_cost_less_and_take_more_passes():
+    problem, dimension = few_degrees(1e-8), 60.0
+    costs = Costs.of(problem, READING_IS_FREE)
+    found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
+    by_rows = {}
+    for each in found:
+        recipe = each.preconditioner
+        by_rows.setdefault((recipe.rows, recipe.storage), {})[recipe.groups] = each
+        assert recipe.groups == 1 or recipe.rows / recipe.groups >= 1.9 * dimension
+        assert (f"in {recipe.groups} groups" in each.label) is (recipe.groups > 1)
+    assert any(4 in each for each in by_rows.values())
+    for each in by_rows.values():
+        together = each.pop(1)
+        for parted in each.values():
+            assert parted.seconds < together.seconds and parted.passes > together.passes
+
+
 def test_columns_that_do_not_count_are_not_counted():
     """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
     scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)
