@@ -1,9 +1,11 @@
 """Rows in groups, against the literal mean of the groups' inverses."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from sketchridge import Embedding, solve
 from sketchridge.costs import Costs, embedded_iterations
@@ -109,12 +111,76 @@ def test_another_lam_is_as_if_it_had_been_built_for_it(storage):
     assert moved.describes(problem) and len(moved.factor.groups) == 3
 
 
-def test_groups_that_float32_does_not_bear_are_factorised_together(monkeypatch):
+def test_groups_that_float32_does_not_bear_are_factorised_together_and_told(monkeypatch):
     rng = np.random.default_rng(5)
-    rows = narrow.NarrowRows.of(steep_rows(rng, (30, 40)))
-    factor, _ = parted(rows, 1e-3, 3)
-    moved = factor.at(1e-16 * rows.size)
-    assert not isinstance(moved, grouped.GroupedFactor) and moved.exact
+    problem = make(steep_rows(rng, (300, 40)), rng.standard_normal(300), 1e-3)
+    built = Embedding(30, "countsketch", "float32", groups=3).build(problem, rng)
+    assert "in 3 groups" in built.notes[0] and not any("together" in note for note in built.notes)
+
+    def breaks_down(*arguments):
+        raise np.linalg.LinAlgError("as it may")
+
+    monkeypatch.setattr(grouped, "factorise_checked", breaks_down)
+    moved = built.at(1e-5)
+    assert not isinstance(moved.factor, grouped.GroupedFactor) and moved.factor.exact
+    for lam, other in [(1e-5, moved), (1e-3, moved.at(1e-3))]:
+        told = f"for λ = {lam:.3g} all rows were factorised together, in float64"
+        assert other.notes[-1] == told
+
+
+def test_a_group_whose_mu_is_raised_is_told():
+    rng = np.random.default_rng(9)
+    A = steep_rows(rng, (40, 12))
+    A[3] *= 1e9  # its group needs more than the others
+    _, notes = parted(SketchedRows(A), 1.0, 4)
+    assert len(notes) == 1 and "raised from 1 to" in notes[0]
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+def test_a_group_of_zero_rows_is_one_like_others(storage):
+    rng = np.random.default_rng(10)
+    X = np.zeros((400, 30))
+    X[:6] = rng.standard_normal((6, 30))
+    problem = make(X, rng.standard_normal(400), 1e-3)
+    built = Embedding(100, "countsketch", storage, groups=40).build(problem, rng)
+    assert len(built.factor.groups) == 40 and not any("again" in note for note in built.notes)
+    solution = solve(X, problem.Y[:, 0], 1e-3, "cg", Embedding(100, storage=storage, groups=40))
+    assert solution.converged
+
+
+def peak_of(work):
+    tracemalloc.start()
+    work()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("shape", "rows", "groups"),
+    [((8000, 300), 4000, 8), ((4000, 600), 400, 8), ((3000, 900), 800, 2)],
+)
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_the_memory_for_another_lam_is_predicted(kind, shape, rows, groups, storage):
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal(shape)
+    X = sparse.random_array(shape, density=0.1, rng=rng, format="csr") if kind == "csr" else X
+    problem = make(X, np.ones(shape[0]), 1e-3)
+    built = Embedding(rows, "countsketch", storage, groups=groups).build(problem, rng)
+    other = problem.at(1e-2)
+    built.at(2e-2)  # what is loaded and compiled at first is not meant
+    assert peak_of(lambda: built.at(1e-2)) <= 8 * built.memory(other) + 80 * sum(shape)
+
+
+@pytest.mark.parametrize("storage", ["float64", "float32"])
+def test_the_memory_of_several_targets_is_predicted(storage):
+    rng = np.random.default_rng(12)
+    problem = make(rng.standard_normal((2000, 600)), rng.standard_normal((2000, 300)), 1e-3)
+    spec = Embedding(400, "countsketch", storage, groups=20)
+    predicted = 8 * spec.memory(problem)
+    spec.build(problem, np.random.default_rng(0))
+    assert peak_of(lambda: spec.build(problem, np.random.default_rng(0))) <= 1.1 * predicted
 
 
 @pytest.mark.parametrize("kind", ["sparse_sign", "countsketch"])

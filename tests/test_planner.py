@@ -160,7 +160,7 @@ def test_the_degrees_of_freedom_are_counted_once_plain_cg_will_not_do(monkeypatc
 def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
     problem = few_degrees(1e-5)
     costs = Costs.of(problem, FAST)
-    for dimension, few in [(3.0, True), (20.0, True), (0.3 * problem.d, False)]:
+    for dimension, few in [(0.02, True), (0.4, True), (20.0, True), (0.3 * problem.d, False)]:
         found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
         assert bool(found) == few
         assert all(dimension < _rows_of(each) < problem.d and each.passes > 0 for each in found)
@@ -174,13 +174,13 @@ def test_rows_in_groups_cost_less_and_take_more_passes():
     for each in found:
         recipe = each.preconditioner
         by_rows.setdefault((recipe.rows, recipe.storage), {})[recipe.groups] = each
-        assert recipe.groups == 1 or recipe.rows / recipe.groups >= 1.9 * dimension
+        assert recipe.groups == 1 or recipe.rows / recipe.groups >= max(1.9 * dimension, 150)
         assert (f"in {recipe.groups} groups" in each.label) is (recipe.groups > 1)
     assert any(4 in each for each in by_rows.values())
     for each in by_rows.values():
         together = each.pop(1)
         for parted in each.values():
-            assert parted.seconds < together.seconds and parted.passes > together.passes
+            assert parted.seconds <= 0.93 * together.seconds and parted.passes > together.passes
 
 
 def test_columns_that_do_not_count_are_not_counted():

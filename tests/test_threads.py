@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from functools import partial
 
 import pytest
 
@@ -49,6 +51,27 @@ def test_a_task_that_runs_apart_keeps_to_its_thread():
     with pytest.raises(RuntimeError):
         threads.run_apart([fails])
     assert threads.thread_count() == before
+
+
+@pytest.mark.parametrize("failing", [0, 1, 7])
+def test_where_a_task_fails_no_other_begins_or_goes_on_afterwards(failing):
+    begun, ended = [], []
+
+    def task(number):
+        begun.append(number)
+        time.sleep(0.01)
+        if number == failing:
+            raise RuntimeError(f"task {number}")
+        ended.append(number)
+
+    tasks = [partial(task, number) for number in range(40)]
+    with pytest.raises(RuntimeError, match=f"task {failing}"):
+        threads.run_shared(tasks)
+    at_once = threads.thread_count()
+    assert len(begun) <= failing + 2 * at_once and len(ended) == len(begun) - 1
+    before = list(begun)
+    time.sleep(0.05)
+    assert begun == before
 
 
 @placing

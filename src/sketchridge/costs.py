@@ -18,6 +18,7 @@ from sketchridge.cholesky import LARGEST
 from sketchridge.machine import Machine
 from sketchridge.problem import RidgeProblem
 from sketchridge.products import lies_by_columns
+from sketchridge.threads import thread_count
 
 Array = NDArray[np.float64]
 
@@ -132,6 +133,11 @@ class Costs:
             gram += 8.0 * side**2 / self.machine.bandwidth
         return gram + self._factor(side) + FIXED_PASSES * self.a_pass + DIRECT
 
+    def _apart(self, groups: int) -> float:
+        """How much longer groups take that have one thread each, if there are several."""
+        threads = thread_count()
+        return -(-groups // threads) * threads / groups if groups > 1 else 1.0
+
     def sampled_rows(self, rows: int, narrow: bool = False, groups: int = 1) -> float:
         """The Gram matrices of groups of rows and their factors, in float32 if they are narrow."""
         side, faster, besides = min(-(-rows // groups), self.d), 1.0, 0.0
@@ -141,7 +147,7 @@ class Costs:
         gram = float(rows) * self.d * side / (GRAM_SHARE * self.machine.flops * faster)
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n * rows / self.n / self.machine.sparse_rate
-        return gram + groups * self._factor(side) / faster + besides
+        return self._apart(groups) * (gram + groups * self._factor(side) / faster) + besides
 
     def _factor(self, side: int) -> float:
         """The Cholesky factor of a matrix of this side, in float64."""
@@ -186,7 +192,7 @@ class Costs:
         solve = 8.0 * groups * side**2 / (SOLVE_SHARE * self.machine.bandwidth)
         if side < self.d:
             solve += 16.0 * rows * self.d / self.machine.bandwidth
-        return self._pass(narrow) + solve + ITERATION
+        return self._pass(narrow) + self._apart(groups) * solve + ITERATION
 
     def epoch(self) -> float:
         """An epoch of SVRG with its gradient, for all targets."""

@@ -81,8 +81,10 @@ LARGEST_SAMPLE = 0.6
 COUNTED_ROWS, COUNTED_SHARE = 250, 0.02
 FEW = 0.25
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
-# And so many groups of them, each with at least so many rows a degree of freedom.
-GROUPS, ROWS_OF_A_GROUP = (1, 2, 4, 8), 1.9
+# And so many groups of them, each with at least so many rows a degree of freedom, and so many: one
+# that has too few, because the count was too small, costs many passes. They are taken where that is
+# clearly cheaper than the same rows together.
+GROUPS, ROWS_OF_A_GROUP, LEAST_GROUP, CHEAPER = (2, 4, 8), 1.9, 150, 0.93
 # Rows of an embedding whose P has a shift, in units of the smaller side.
 SHIFTED = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
 # A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and
@@ -425,7 +427,8 @@ def _dimension(
     fits = counting_memory(COUNTED_ROWS) <= limit
     if not worth or not fits or min(problem.n, problem.d) < 4 * COUNTED_ROWS:
         return float(problem.d)
-    return min(counted_dimension(problem, COUNTED_ROWS, rng), float(problem.d))
+    counted = max(1.0, counted_dimension(problem, COUNTED_ROWS, rng))
+    return min(counted, float(problem.d))
 
 
 def _few_rows_candidates(
@@ -436,11 +439,16 @@ def _few_rows_candidates(
         return
     most = LARGEST_SAMPLE * min(problem.n, problem.d)
     for rows in _even_rows([share * dimension for share in FEW_ROWS], most, problem.n):
-        for groups in GROUPS:
-            if groups == 1 or rows >= groups * ROWS_OF_A_GROUP * dimension:
-                shape = rows, problem.n, dimension
-                iterations = embedded_iterations(*shape, tol, STARTS_AT, groups)
-                yield from _embedded(problem, costs, tol, rows, iterations, groups=groups)
+        together: list[Candidate] = []
+        for groups in (1, *GROUPS):
+            if groups > 1 and rows < groups * max(LEAST_GROUP, ROWS_OF_A_GROUP * dimension):
+                break
+            iterations = embedded_iterations(rows, problem.n, dimension, tol, STARTS_AT, groups)
+            found = list(_embedded(problem, costs, tol, rows, iterations, groups=groups))
+            together = together or found
+            for one, each in zip(together, found, strict=True):
+                if groups == 1 or each.seconds <= CHEAPER * one.seconds:
+                    yield each
 
 
 def _even_rows(counts: list[float], most: float, n: int) -> list[int]:

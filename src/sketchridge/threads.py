@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
@@ -106,7 +106,8 @@ def run_all(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 def run_shared(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """Run many tasks on all threads, each taking the next as it comes; the results in order.
 
-    A thread whose core does other work meanwhile does less of them, and nobody waits for it.
+    A thread whose core does other work meanwhile does less of them, and nobody waits for it. Once
+    one has failed no other begins, and the exception comes when those under way are done.
     """
     results: list[Any] = [None] * len(tasks)
     waiting = deque(range(len(tasks)))
@@ -117,9 +118,19 @@ def run_shared(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
                 index = waiting.popleft()
             except IndexError:
                 return
-            results[index] = tasks[index]()
+            try:
+                results[index] = tasks[index]()
+            except BaseException:
+                waiting.clear()  # the others would be in vain
+                raise
 
-    run_all([work] * min(thread_count(), len(tasks)))
+    others = _pool(os.getpid()).submit([work] * (min(thread_count(), len(tasks)) - 1))
+    try:
+        work()
+    finally:
+        wait(others)  # nothing goes on behind the caller's back
+    for other in others:
+        other.result()
     return results
 
 

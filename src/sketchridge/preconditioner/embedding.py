@@ -35,6 +35,7 @@ from sketchridge.products import (
     scattering_memory,
 )
 from sketchridge.rows import shuffled_rows
+from sketchridge.threads import thread_count
 from sketchridge.validation import check_integer, check_norms, check_number, read_rows
 
 Kind = Literal["sparse_sign", "countsketch"]
@@ -198,28 +199,34 @@ class RowEmbedding:
     def memory(self, problem: RidgeProblem, narrow: bool = False, groups: int = 1) -> int:
         """The numbers of S and its making, of A and what it is added up from, and the factors.
 
-        Narrow rows are kept; they and their factors take half as much as others.
+        Every group has a slope and a minimum of its own.
         """
-        side, throws = min(-(-self.rows // groups), problem.d), self._throws
-        making = 6 * throws * self.n
-        if isinstance(problem.X, np.ndarray):
-            if narrow:
-                made = 0 if self.is_compiled(problem.X) else 3 * self.rows * problem.d
-                made += scattering_memory(self.rows) if self._is_scattered(problem.X) else 0
-                held = made + narrow_memory(self.rows, problem.d, groups)
-                return max(
-                    making + held, self.memory(problem, groups=groups)
-                )  # which it may fall back to
-            if _is_gathered(problem.X):
-                kept = self.rows < problem.d or groups > 1
-                held = self.rows if kept else _block(problem.d) + problem.d
-                return making + held * problem.d + groups * side**2
-            if self._is_scattered(problem.X):
-                made = self.rows * problem.d + scattering_memory(self.rows)
-                return making + made + 2 * groups * side**2
-            return making + 3 * self.rows * problem.d + groups * side**2
-        filled = min(self.rows * problem.d, throws * int(problem.X.nnz))
-        return making + 2 * int(problem.X.nnz) + 4 * filled + groups * sparse_factor(side)
+        held = self._held(problem, groups)
+        if narrow:  # which may fall back to the other storage
+            held = max(held, self._held_narrow(problem, groups))
+        own = 2 * groups * problem.d * problem.targets if groups > 1 else 0
+        return 6 * self._throws * self.n + own + held
+
+    def _held(self, problem: RidgeProblem, groups: int) -> int:
+        """A and the factors, in float64; every thread adds a product to one of them."""
+        side, d = min(-(-self.rows // groups), problem.d), problem.d
+        if not isinstance(problem.X, np.ndarray):
+            filled = min(self.rows * d, self._throws * int(problem.X.nnz))
+            return 2 * int(problem.X.nnz) + 4 * filled + groups * sparse_factor(side)
+        factors = (groups + min(groups, thread_count())) * side**2
+        if _is_gathered(problem.X):
+            if self.rows < d or groups > 1:
+                return self.rows * d + factors
+            return (_block(d) + d) * d + side**2
+        if self._is_scattered(problem.X):
+            return self.rows * d + scattering_memory(self.rows) + groups * side**2 + factors
+        return 3 * self.rows * d + factors
+
+    def _held_narrow(self, problem: RidgeProblem, groups: int) -> int:
+        """The same of dense rows in float32, which are kept: half as much."""
+        made = 0 if self.is_compiled(problem.X) else 3 * self.rows * problem.d
+        made += scattering_memory(self.rows) if self._is_scattered(problem.X) else 0
+        return made + narrow_memory(self.rows, problem.d, groups)
 
 
 def even_buckets(rows: int, n: int) -> int:
@@ -301,6 +308,8 @@ def check_kind(kind: Any) -> None:
 @dataclass(frozen=True)
 class Embedding:
     """P = (SX)ᵀ(SX) + λI for a subspace embedding S; the penalty is kept exact, but for a shift.
+
+    With several groups it is the harmonic mean of what every group makes of the whole.
 
     Parameters
     ----------

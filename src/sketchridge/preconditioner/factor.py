@@ -447,9 +447,12 @@ def usable_shift(mu: float, side: int, size: float) -> tuple[float, tuple[str, .
     least = SINGULAR * side * size
     if mu >= least:
         return mu, ()
-    return least, (
-        f"the preconditioner's λ is raised from {mu:.3g} to {least:.3g}, the accuracy of float64",
-    )
+    return least, (raised_note(mu, least),)
+
+
+def raised_note(mu: float, least: float) -> str:
+    """What the plan tells of a μ that is larger than was asked for."""
+    return f"the preconditioner's λ is raised from {mu:.3g} to {least:.3g}, the accuracy of float64"
 
 
 @dataclass(frozen=True, eq=False)

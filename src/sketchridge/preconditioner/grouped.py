@@ -23,31 +23,29 @@ from sketchridge.preconditioner.factor import (
     ShiftedCholesky,
     SketchedRows,
     factorise,
+    raised_note,
     usable_shift,
 )
 from sketchridge.preconditioner.narrow import (
+    BLOCK_BYTES,
     Flattening,
     NarrowFactor,
     NarrowRows,
     certifying,
-    factorise_narrow,
+    check_range,
+    factorise_checked,
     widened_factor,
 )
 from sketchridge.products import added
-from sketchridge.threads import run_apart, run_shared
+from sketchridge.threads import run_apart, run_shared, thread_count
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedFactor:
-    """P by the factors of A_iᵀA_i + μ_i I, which are q of the inverses' parts: μ = Σ μ_i."""
+    """P by the factors of A_iᵀA_i + μ_i I, one for each of the q groups; μ is Σ μ_i."""
 
-    parts: tuple[Factor, ...]
+    groups: tuple[Factor, ...]
     rows: SketchedRows | NarrowRows  # all of them
-
-    @property
-    def groups(self) -> tuple[Factor, ...]:
-        """The factors of the groups."""
-        return self.parts
 
     @property
     def cholesky(self) -> ShiftedCholesky:
@@ -57,115 +55,124 @@ class GroupedFactor:
     @property
     def exact(self) -> bool:
         """Whether `solve` is P⁻¹ itself."""
-        return all(part.exact for part in self.parts)
+        return all(group.exact for group in self.groups)
 
     @property
     def columns(self) -> int:
         """The number d of columns."""
-        return self.parts[0].columns
+        return self.groups[0].columns
 
     @property
     def side(self) -> int:
         """The number of rows of the matrix that all rows together would be factorised by."""
-        return min(sum(part.side for part in self.parts), self.columns)
+        return min(sum(group.side for group in self.groups), self.columns)
 
     @property
     def mu(self) -> float:
         """The μ of what bounds P."""
-        return sum(part.mu for part in self.parts)
+        return sum(group.mu for group in self.groups)
 
     @property
     def size(self) -> float:
         """What rounding errors are in proportion to: ‖A‖²."""
-        return sum(part.size for part in self.parts)
+        return sum(group.size for group in self.groups)
 
     @property
     def inflation(self) -> float:
         """The a in AᵀA ⪯ a·BᵀB + error, where B are the rows before they were rounded."""
-        return max(part.inflation for part in self.parts)
+        return max(group.inflation for group in self.groups)
 
     @property
     def error(self) -> float:
         """And the error, in its trace."""
-        return sum(part.error for part in self.parts)
+        return sum(group.error for group in self.groups)
 
     @property
     def terms(self) -> float:
         """How many units of roundoff a product with P may be off by, over four."""
-        return max(part.terms for part in self.parts)
+        return max(group.terms for group in self.groups)
 
     @property
     def making(self) -> int:
-        """Numbers that the same rows with another μ take in the making, besides the factor."""
-        return sum(part.making for part in self.parts)
+        """Numbers that the same rows with another μ take in the making, with their factors.
+
+        They may have to be factorised together, if they are in float32.
+        """
+        side, threads = max(group.side for group in self.groups), thread_count()
+        factors = (len(self.groups) + 3 * threads) * side**2
+        matrix = self.rows.matrix
+        if isinstance(self.rows, NarrowRows):
+            return factors + matrix.size + threads * BLOCK_BYTES // 8
+        return factors + (0 if isinstance(matrix, np.ndarray) else 2 * int(matrix.nnz))
 
     @property
     def guessed_dimension(self) -> float:
         """About the degrees of freedom that a group has."""
-        return float(np.mean([part.guessed_dimension for part in self.parts]))
+        return float(np.mean([group.guessed_dimension for group in self.groups]))
 
     @property
     def smallest(self) -> float:
         """A lower bound of P's eigenvalues."""
-        largest_inverse = sum(1.0 / part.smallest for part in self.parts) / len(self.parts) ** 2
+        largest_inverse = sum(1.0 / group.smallest for group in self.groups) / len(self.groups) ** 2
         return 1.0 / largest_inverse
 
     def at(self, mu: float) -> Factor:
         """The same rows with another μ: in float64 and together, where float32 does not bear it."""
         try:
-            return grouped(self.rows, self.rows.split(len(self.parts)), mu)[0]
+            return grouped(self.rows, self.rows.split(len(self.groups)), mu)[0]
         except np.linalg.LinAlgError:
             return _together(self.rows, mu)
 
     def certifying(self, most: float) -> GroupedFactor:
         """The same with each μ_i nearer to what was factorised, as `narrow.certifying` says."""
-        share = most / len(self.parts)
-        return replace(self, parts=tuple(certifying(part, share) for part in self.parts))
+        share = most / len(self.groups)
+        return replace(self, groups=tuple(certifying(group, share) for group in self.groups))
 
     def solve(self, G: Array) -> Array:
         """P⁻¹ G for G (d, t)."""
-        return self._mean([partial(part.solve, G) for part in self.parts])
+        return self._mean([partial(group.solve, G) for group in self.groups])
 
     def energy(self, G: Array) -> Array:
         """gᵀP⁻¹g of every column of G (d, t), from above."""
-        return self._mean([partial(part.energy, G) for part in self.parts])
+        return self._mean([partial(group.energy, G) for group in self.groups])
 
     def _mean(self, tasks: list[Callable[[], Array]]) -> Array:
         """(q A_iᵀA_i + μI)⁻¹ is a q-th of (A_iᵀA_i + μ_i I)⁻¹, and there are q of them."""
-        total: Array = sum(run_apart(tasks)) / len(self.parts) ** 2
+        total: Array = sum(run_apart(tasks)) / len(self.groups) ** 2
         return total
 
 
 @dataclass(frozen=True, eq=False)
 class NarrowGroups(GroupedFactor):
-    """The same for groups in float32 of fewer rows than columns, with one T."""
+    """The same for groups in float32 of fewer rows than columns, which are flattened alike."""
 
-    parts: tuple[NarrowFactor, ...]
+    groups: tuple[NarrowFactor, ...]
     rows: NarrowRows
+    flattening: Flattening
 
     def solve(self, G: Array) -> Array:
         """P⁻¹ G for G (d, t): T is applied once for all groups."""
         if G.shape[1] > 1:
             return super().solve(G)
-        flattening, columns = self.parts[0].flattening, self.rows.columns
-        flat = flattening.apply(G[columns])
-        inverses = sum(1.0 / part.raised for part in self.parts)
-        inside = self._summed(flattening.apply(flat)[:, 0])[:, None]
-        whole = G * sum(1.0 / part.mu for part in self.parts)
-        whole[columns] = flattening.apply(inverses * flat - flattening.apply(inside))
-        whole /= len(self.parts) ** 2
+        columns, flatten = self.rows.columns, self.flattening.apply
+        flat = flatten(G[columns])
+        inverses = sum(1.0 / group.raised for group in self.groups)
+        inside = self._summed(flatten(flat)[:, 0])[:, None]
+        whole = G * sum(1.0 / group.mu for group in self.groups)
+        whole[columns] = flatten(inverses * flat - flatten(inside))
+        whole /= len(self.groups) ** 2
         return whole
 
     def _summed(self, v: Array) -> Array:
         """Σ Aᵀ(L Lᵀ)⁻¹A v / μ over the groups, for v (m,)."""
         from sketchridge import kernels
 
-        def part(factor: NarrowFactor) -> Array:
-            total, rows = np.zeros(v.size), factor.rows.matrix
-            kernels.add_by_rows(rows, factor.lower, v, 1.0 / factor.raised, total)
+        def part(group: NarrowFactor) -> Array:
+            total, rows = np.zeros(v.size), group.rows.matrix
+            kernels.add_by_rows(rows, group.lower, v, 1.0 / group.raised, total)
             return total
 
-        return added(run_shared([partial(part, factor) for factor in self.parts]))
+        return added(run_shared([partial(part, group) for group in self.groups]))
 
 
 def grouped(
@@ -174,25 +181,29 @@ def grouped(
     """Factorise the rows in the groups that they were parted into; notes if μ had to be raised."""
     if isinstance(rows, NarrowRows):
         return _grouped_narrow(rows, cast("Sequence[NarrowRows]", parts), mu), ()
-    used, notes = usable_shift(mu, min(rows.shape), rows.size)
-    share, wide = used / len(parts), cast("Sequence[SketchedRows]", parts)
+    share, wide = mu / len(parts), cast("Sequence[SketchedRows]", parts)
     made = run_apart([partial(factorise, part, share) for part in wide])
-    return GroupedFactor(tuple(factor for factor, _ in made), rows), notes
+    factor = GroupedFactor(tuple(group for group, _ in made), rows)
+    if not any(raised for _, raised in made):
+        return factor, ()
+    return factor, (raised_note(mu, factor.mu),)
 
 
 def _grouped_narrow(rows: NarrowRows, parts: Sequence[NarrowRows], mu: float) -> GroupedFactor:
     """The same in float32; LinAlgError where that does not bear it."""
-    share = mu / len(parts)
-    if not all(part.few for part in parts):
-        return GroupedFactor(_factorised(parts, share, None), rows)
-    flattening, _ = Flattening.learned(rows.matrix, mu)
-    return NarrowGroups(_factorised(parts, share, flattening), rows)
-
-
-def _factorised(
-    parts: Sequence[NarrowRows], mu: float, flattening: Flattening | None
-) -> tuple[NarrowFactor, ...]:
-    return tuple(run_apart([partial(factorise_narrow, part, mu, flattening) for part in parts]))
+    check_range(rows, mu)
+    few, share = all(part.few for part in parts), mu / len(parts)
+    flattenings = (
+        [Flattening.learned(rows.matrix, mu)[0]] * len(parts)
+        if few
+        else [Flattening.of(part, share) for part in parts]
+    )
+    made = [
+        partial(factorise_checked, part, share, flattening)
+        for part, flattening in zip(parts, flattenings, strict=True)
+    ]
+    groups = tuple(run_apart(made))
+    return NarrowGroups(groups, rows, flattenings[0]) if few else GroupedFactor(groups, rows)
 
 
 def _together(rows: SketchedRows | NarrowRows, mu: float) -> Factor:

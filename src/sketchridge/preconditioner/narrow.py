@@ -488,20 +488,24 @@ def certifying(factor: Factor, most: float) -> Factor:
     return replace(factor, mu=min(factor.raised, max(factor.mu, most)))
 
 
-def factorise_narrow(
-    rows: NarrowRows, mu: float, flattening: Flattening | None = None
-) -> NarrowFactor:
-    """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down.
+def factorise_narrow(rows: NarrowRows, mu: float) -> NarrowFactor:
+    """Factorise in float32; LinAlgError where float32 does not hold it, or breaks down."""
+    check_range(rows, mu)
+    return factorise_checked(rows, mu, Flattening.of(rows, mu))
 
-    What is flattened may be known from other rows.
-    """
+
+def check_range(rows: NarrowRows, mu: float) -> None:
+    """LinAlgError where float32 does not hold rows and μ, or what they certify."""
     if not SMALLEST <= rows.size <= LARGEST or mu > LARGEST:
         raise np.linalg.LinAlgError(
             f"‖A‖² = {rows.size:.3g} and λ = {mu:.3g} are out of the range of float32"
         )
     if mu < NOTHING * rows.size:
         raise np.linalg.LinAlgError(f"λ = {mu:.3g} is too small to be certified with float32")
-    flattening = flattening or Flattening.of(rows, mu)
+
+
+def factorise_checked(rows: NarrowRows, mu: float, flattening: Flattening) -> NarrowFactor:
+    """The same for rows, or a group of them, that float32 holds; LinAlgError if it breaks down."""
     for power in range(TRIES):
         if power and not flattening.shares.size:
             flattening, _ = Flattening.learned(rows.matrix, mu)

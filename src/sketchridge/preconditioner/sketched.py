@@ -102,6 +102,7 @@ class SketchedPreconditioner:
     start: Array  # (d, t) a good one for the targets that it came with
     raised: tuple[str, ...] = ()
     shift: float = 0.0  # μ is at least this, and λ
+    made: tuple[int, bool] = (1, True)  # in how many groups, and whether its inverse is exact
 
     @classmethod
     def of(
@@ -121,7 +122,8 @@ class SketchedPreconditioner:
         """Factorise the rows A for the problem's λ, or a shift that is larger."""
         factor: Factor
         mu = max(problem.lam, shift)
-        if groups > 1 and not isinstance(rows, SummedRows):  # of which nothing is left to part
+        if groups > 1:
+            assert not isinstance(rows, SummedRows), "of which nothing is left to part"
             parts = rows.split(groups)
             factor, raised = grouped(rows, parts, mu)
             targets = targets.of_groups(parts)
@@ -140,6 +142,7 @@ class SketchedPreconditioner:
             targets.start(factor, len(probe)),
             raised,
             shift,
+            (len(factor.groups), factor.exact),
         )
 
     @property
@@ -155,7 +158,10 @@ class SketchedPreconditioner:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the plan should tell of it."""
-        return self.told + self.raised
+        if (len(self.factor.groups), self.factor.exact) == self.made:
+            return self.told + self.raised
+        anew = f"for λ = {self.lam:.3g} all rows were factorised together, in float64"
+        return (*self.told, *self.raised, anew)
 
     @property
     def columns(self) -> int:
