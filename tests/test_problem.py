@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sketchridge import products, solve
 from sketchridge.driver import make_problem
+from sketchridge.preconditioner.diagonal import Columns
 from tests import literal
 from tests.problems import centred, decaying, dense_of, make, sparse_rows
 
@@ -202,6 +203,31 @@ def test_every_read_of_the_data_is_a_pass(kind, intercept):
         assert problem.passes == made + number
     _ = problem.trace, problem.null_objective
     assert problem.passes == made + len(calls)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_the_squares_of_sparse_columns_tell_the_slope_too(fit_intercept, targets, monkeypatch):
+    monkeypatch.setattr("sketchridge.sparse_products.SMALL_WORK", 0)
+    monkeypatch.setattr("sketchridge.columns.SMALL_WORK", 0)
+    rng = np.random.default_rng(0)
+    X, Y = sparse_rows(rng, 900, 40, 0.2), rng.standard_normal((900, targets))
+    weights = rng.uniform(0.2, 3.0, 900)
+    weights[5] = 0.0
+    problem = make(X, Y, 0.1, weights, fit_intercept)
+    fresh = make(X, Y, 0.1, weights, fit_intercept).evaluate(np.zeros((40, targets)))
+    squares = Columns.of(problem)
+    omega, dense = weights / weights.sum(), X.toarray()
+    np.testing.assert_allclose(squares.raw, omega @ dense**2, rtol=1e-12, atol=1e-15)
+    before = problem.passes
+    known = problem.evaluate(np.zeros((40, targets)))
+    assert problem.passes - before == (targets > 1)
+    rows, Yc = dense - fit_intercept * (omega @ dense), Y - fit_intercept * (omega @ Y)
+    np.testing.assert_allclose(known.gradient, -rows.T @ (omega[:, None] * Yc), atol=1e-13)
+    np.testing.assert_allclose(known.gradient, fresh.gradient, atol=1e-14)
+    np.testing.assert_allclose(known.objective, fresh.objective, rtol=1e-13)
+    other = problem.at(0.1, [0])
+    assert (other._known_slope() is None) == (targets > 1)
 
 
 @centring

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sketchridge.products import (
     CACHED_BLOCK_BYTES,
     LARGE_MATRIX,
-    added,
     even_ranges,
     longest_sum,
     summed,
@@ -62,29 +61,32 @@ def _scaled_rows(X: NDArray[Any], factors: Array, dtype: Any) -> tuple[NDArray[A
     return scaled, norms
 
 
-def column_squares(X: Any, weights: Array, mean: Array | None) -> Array:
-    """Σ weights_i (x_ij − mean_j)², (d,); the mean is left alone where X is sparse."""
-    if isinstance(X, np.ndarray):
-        return _dense_column_squares(X, weights, mean)
-    d = X.shape[1]
-    if X.nnz < SMALL_WORK:
-        omega = np.repeat(weights, np.diff(X.indptr))
-        squares = omega * X.data.astype(np.float64) ** 2
-        return np.asarray(np.bincount(X.indices, squares, minlength=d), dtype=np.float64)
+def sparse_column_squares(X: Any, weights: Array) -> Array:
+    """Σ weights_i x_ij² of a CSR matrix, (d,)."""
+    if X.nnz >= SMALL_WORK:
+        return sparse_column_sums(X, weights, np.zeros_like(weights))[0]
+    omega = np.repeat(weights, np.diff(X.indptr))
+    squares = omega * X.data.astype(np.float64) ** 2
+    return np.asarray(np.bincount(X.indices, squares, minlength=X.shape[1]), dtype=np.float64)
+
+
+def sparse_column_sums(X: Any, weights: Array, factors: Array) -> tuple[Array, Array]:
+    """Σ weights_i x_ij² and Σ factors_i x_ij of a CSR matrix, (d,), in one read."""
     from sketchridge import kernels
 
     products = SparseProducts(X)
-    rows, ranges = products.stored_rows, products.row_ranges()
+    rows = products.stored_rows
+    sums = summed(
+        lambda *part: kernels.csr_column_sums(rows, weights, factors, *part),
+        products.row_ranges(),
+        (X.shape[1], 2),
+        longest_sum(X.shape[0]),
+    )
+    return sums[:, 0].copy(), sums[:, 1].copy()
 
-    def part(start: int, stop: int) -> Array:
-        total = np.zeros(d)
-        kernels.csr_column_squares(rows, weights, start, stop, total)
-        return total
 
-    return added(run_all([partial(part, *ends) for ends in ranges]))
-
-
-def _dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -> Array:
+def dense_column_squares(X: NDArray[Any], weights: Array, mean: Array | None) -> Array:
+    """Σ weights_i (x_ij − mean_j)² of a dense matrix, (d,)."""
     n, d = X.shape
     centre = np.zeros(d) if mean is None else mean
     if X.size < LARGE_MATRIX or not X.flags.c_contiguous:

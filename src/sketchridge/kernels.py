@@ -1548,12 +1548,15 @@ def csr_row_squares(rows: CSR, factors: Array, start: int, stop: int, norms: Arr
 
 
 @njit(nogil=True, cache=True)
-def csr_column_squares(rows: CSR, weights: Array, start: int, stop: int, total: Array) -> None:
-    """total_j += Σ weights_i x_ij² for a range of rows."""
+def csr_column_sums(
+    rows: CSR, weights: Array, factors: Array, start: int, stop: int, sums: Array
+) -> None:
+    """sums_j (2,) += Σ weights_i x_ij² and Σ factors_i x_ij, for a range of rows."""
     for i in range(start, stop):
         for q in range(rows.indptr[i], rows.indptr[i + 1]):
-            value = float(rows.data[q])
-            total[np.uint64(rows.indices[q])] += weights[i] * value * value
+            value, j = float(rows.data[q]), np.uint64(rows.indices[q])
+            sums[j, 0] += weights[i] * value * value
+            sums[j, 1] += factors[i] * value
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)

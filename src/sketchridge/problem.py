@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.codes import CodedProducts, Codes, encode, guessed_step
-from sketchridge.columns import scaled_copy
+from sketchridge.columns import scaled_copy, sparse_column_squares, sparse_column_sums
 from sketchridge.products import (
     LARGE_MATRIX,
     DenseProducts,
@@ -308,6 +308,17 @@ class RidgeProblem:
             self.__dict__.setdefault("mean", sums[:, 0].copy())
         self.slope = Slope(self.Y, self.weights, sums[:, -1:].copy())
         return norms
+
+    def sparse_column_squares(self) -> Array:
+        """Σ ω_i x_ij² of sparse rows as given, (d,), and from the same read the slope at w = 0."""
+        self.passes += 1
+        compiled = isinstance(self.products, SparseProducts) and self.products.own_threads(1)
+        if self.targets > 1 or not compiled:
+            return sparse_column_squares(self.X, self.weights)
+        factors = self.weights * self.Y[:, 0]
+        squares, slope = sparse_column_sums(self.X, self.weights, factors)
+        self.slope = Slope(self.Y, self.weights, slope[:, None])
+        return squares
 
     def _known_slope(self) -> Array | None:
         """Σ ω_i x_i y_i (d, t) of the rows as given, if they have been read with these targets."""

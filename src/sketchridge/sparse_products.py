@@ -40,7 +40,10 @@ class CompactRows:
 
     @classmethod
     def empty(cls, before: NDArray[Any], columns: int) -> CompactRows:
-        """One to be filled, for rows that have so many entries before them (n + 1,), or more."""
+        """One to be filled, for rows of which row i has before_i entries before it, (n + 1,).
+
+        Its own rows have room for whole numbers of four entries.
+        """
         kind = np.min_scalar_type(max(columns - 1, 1 << 8))  # uint16, uint32 or uint64
         filled = -(-np.diff(before) // FILLED_UP) * FILLED_UP
         indptr = np.append(0, np.cumsum(filled, dtype=np.int64))
@@ -51,7 +54,7 @@ class CompactRows:
 
     @property
     def nnz(self) -> int:
-        """The number of entries."""
+        """The number of entries, with the zeros that fill rows up."""
         return self.data.size
 
 

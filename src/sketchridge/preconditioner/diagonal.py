@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature, RidgeCurvature
-from sketchridge.columns import column_squares
+from sketchridge.columns import dense_column_squares
 from sketchridge.preconditioner.base import Array
 from sketchridge.problem import Fingerprint, RidgeProblem
 from sketchridge.products import CACHED_BLOCK_BYTES
@@ -28,12 +28,13 @@ class Columns:
     @classmethod
     def of(cls, problem: RidgeProblem) -> Columns:
         """Sum the squares; one pass, and sparse data stays sparse."""
-        problem.passes += 1
-        weights, mean = problem.weights, problem.mean
+        mean = problem.mean
         squares = np.zeros(problem.d) if mean is None else mean**2
-        raw = column_squares(problem.X, weights, mean)
         if isinstance(problem.X, np.ndarray):
-            return cls(raw + squares, raw)
+            problem.passes += 1
+            centred = dense_column_squares(problem.X, problem.weights, mean)
+            return cls(centred + squares, centred)
+        raw = problem.sparse_column_squares()
         return cls(raw, np.maximum(raw - squares, 0.0))
 
     @staticmethod
