@@ -1,6 +1,5 @@
 """Rows in groups, against the literal mean of the groups' inverses."""
 
-import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -15,6 +14,7 @@ from sketchridge.preconditioner.factor import SketchedRows
 from sketchridge.threads import single_threaded_blas
 from tests import literal
 from tests.problems import make, with_spectrum
+from tests.test_preconditioners_general import peak_of
 
 
 @pytest.fixture(autouse=True)
@@ -146,14 +146,6 @@ def test_a_group_of_zero_rows_is_one_like_others(storage):
     assert len(built.factor.groups) == 40 and not any("again" in note for note in built.notes)
     solution = solve(X, problem.Y[:, 0], 1e-3, "cg", Embedding(100, storage=storage, groups=40))
     assert solution.converged
-
-
-def peak_of(work):
-    tracemalloc.start()
-    work()
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    return peak
 
 
 @pytest.mark.parametrize("storage", ["float64", "float32"])
