@@ -134,6 +134,13 @@ def test_a_group_whose_mu_is_raised_is_told():
     A[3] *= 1e9  # its group needs more than the others
     _, notes = parted(SketchedRows(A), 1.0, 4)
     assert len(notes) == 1 and "raised from 1 to" in notes[0]
+    problem = make(A, rng.standard_normal(40), 1e6)
+    built = Embedding(40, groups=4).build(problem, rng)
+    assert not any("raised" in note for note in built.notes)
+    moved = built.at(1.0)
+    assert moved.notes[-1].startswith(
+        f"the preconditioner's λ is raised from 1 to {moved.factor.mu:.3g},"
+    )
 
 
 @pytest.mark.parametrize("storage", ["float64", "float32"])

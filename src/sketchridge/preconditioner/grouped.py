@@ -192,18 +192,18 @@ def grouped(
 def _grouped_narrow(rows: NarrowRows, parts: Sequence[NarrowRows], mu: float) -> GroupedFactor:
     """The same in float32; LinAlgError where that does not bear it."""
     check_range(rows, mu)
-    few, share = all(part.few for part in parts), mu / len(parts)
-    flattenings = (
-        [Flattening.learned(rows.matrix, mu)[0]] * len(parts)
-        if few
-        else [Flattening.of(part, share) for part in parts]
-    )
-    made = [
-        partial(factorise_checked, part, share, flattening)
-        for part, flattening in zip(parts, flattenings, strict=True)
-    ]
-    groups = tuple(run_apart(made))
-    return NarrowGroups(groups, rows, flattenings[0]) if few else GroupedFactor(groups, rows)
+    share = mu / len(parts)
+
+    def factors(flattening: Flattening | None) -> tuple[NarrowFactor, ...]:
+        def factorised(part: NarrowRows) -> NarrowFactor:
+            return factorise_checked(part, share, flattening or Flattening.of(part, share))
+
+        return tuple(run_apart([partial(factorised, part) for part in parts]))
+
+    if not all(part.few for part in parts):
+        return GroupedFactor(factors(None), rows)
+    alike, _ = Flattening.learned(rows.matrix, mu)
+    return NarrowGroups(factors(alike), rows, alike)
 
 
 def _together(rows: SketchedRows | NarrowRows, mu: float) -> Factor:

@@ -21,6 +21,7 @@ from sketchridge.preconditioner.factor import (
     SketchedRows,
     SummedRows,
     factorise,
+    raised_note,
     usable_shift,
 )
 from sketchridge.preconditioner.grouped import certified_by, grouped
@@ -208,7 +209,10 @@ class SketchedPreconditioner:
         if lam == self.lam:
             return self
         mu, raised = usable_shift(max(lam, self.shift), self.factor.side, self.factor.size)
-        return replace(self, lam=lam, factor=self.factor.at(mu), raised=raised)
+        factor = self.factor.at(mu)
+        if factor.mu > mu * (1.0 + 1e-9):  # a group of heavy rows needs more than all together
+            raised = (raised_note(max(lam, self.shift), factor.mu),)
+        return replace(self, lam=lam, factor=factor, raised=raised)
 
 
 def _factorised(
