@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 
 # A power law of the eigenvalues that is steeper than this goes on to the end.
 STEEP = 1.5
-# Evaluations at the start and the end, and the rows' norms.
-FIXED_PASSES = 3.0
+# Of a direct solve besides its matrix: the rows' norms, and half a pass for the targets.
+DIRECT_PASSES = 1.5
 # Orthonormalising a block of d×k numbers and making the Nyström approximation of it: so many times
 # what reading it takes (most of it is new memory), so many products of d×k by k×k, and the
 # eigenvalues of small matrices, which take so many times their k³.
@@ -131,7 +131,7 @@ class Costs:
         if self.sparse:
             gram = 4 * float(self.stored) ** 2 / self.n / self.machine.sparse_rate
             gram += 8.0 * side**2 / self.machine.bandwidth
-        return gram + self._factor(side) + FIXED_PASSES * self.a_pass + DIRECT
+        return gram + self._factor(side) + DIRECT_PASSES * self.a_pass + DIRECT
 
     def _apart(self, groups: int) -> float:
         """How much longer groups take that have one thread each, if there are several."""

@@ -253,8 +253,10 @@ class FeaturePenaltyProblem(RidgeProblem):
         twin.free_coef = self.free_coef[:, targets]
         return twin
 
-    def running(self, *known: Any) -> None:
-        """Nothing: what an evaluation is off by depends on the residuals here."""
+    @property
+    def bounds_drift(self) -> bool:
+        """No: what an evaluation is off by depends on the residuals here."""
+        return False
 
     def _raw_trace_of(self, raw_squares: Array) -> float:
         """What `raw_trace` is for columns of X of these mean squares (d,)."""

@@ -528,7 +528,7 @@ def _sure_candidates(
     problem: RidgeProblem, costs: Costs, tol: float, squares: Array | None
 ) -> Iterator[Candidate]:
     """Methods whose cost follows from the shapes and, of dense data, C's diagonal (d,), about."""
-    yield _candidate(problem, Direct(), NoPreconditioner(), 4, costs.direct(), sure=True)
+    yield _candidate(problem, Direct(), NoPreconditioner(), 3, costs.direct(), sure=True)
     counts, most = [share * problem.d for share in SAMPLED], LARGEST_SAMPLE * problem.n
     if squares is not None:
         dimension = _columns_that_count(squares, problem.lam)

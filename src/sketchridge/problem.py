@@ -37,6 +37,8 @@ TINY = 1e-3
 # Of the trace of the rows as given, the share that centring leaves without a loss that matters.
 MUCH_LEFT = 1e-3
 ROWS_LOOKED_AT = 256
+# Numbers that are squared before they are summed: more are new memory, which is dear.
+SQUARED_AT_A_TIME = 1 << 16
 # Mean square norms of rows, and the largest of all, whose values float32 holds with room to spare.
 FLOAT32_TRACES, LARGEST_FLOAT32_NORM = (1e-20, 1e20), 1e70
 # Norms that are summed in another order are alike to this share of them, and nearly always in more
@@ -220,11 +222,12 @@ class RidgeProblem:
         self.target_offset = np.abs(self.target_mean)  # how much was taken off the targets, (t,)
 
     def _centre_targets(self) -> None:
-        present = self.Y[self.weights > 0]
+        present = self.Y if self.weights.all() else self.Y[self.weights > 0]
         # The mean of a constant is that constant, to the last bit.
         constant = present.max(axis=0) == present.min(axis=0)
         self.target_mean = np.where(constant, present[0], self.weights @ self.Y)
-        self.Y = np.where(constant, 0.0, self.Y - self.target_mean)
+        self.Y = self.Y - self.target_mean
+        self.Y[:, constant] = 0.0
 
     def at(self, lam: float, targets: Any = slice(None)) -> RidgeProblem:
         """The same data with another λ and some of the targets.
@@ -523,8 +526,7 @@ class RidgeProblem:
     @cached_property
     def null_objective(self) -> Array:
         """F(0) with its best intercept, (t,)."""
-        objective: Array = 0.5 * (self.weights @ self.Y**2)
-        return objective
+        return 0.5 * _weighted_squares(self.weights, self.Y)
 
     @cached_property
     def mean_products(self) -> Array:
@@ -612,7 +614,7 @@ class RidgeProblem:
             R, gradient, residual_mean = self._residual(W)
         else:
             R, gradient, residual_mean = self._centred(-self.Y, -slope)
-        squares = self.weights @ R**2
+        squares = _weighted_squares(self.weights, R)
         distance: Array | float = np.inf
         if duals is not None:
             distance = np.sqrt(self.weights @ (R + duals.values) ** 2)
@@ -641,9 +643,29 @@ class RidgeProblem:
     def null_gradient(self) -> Array:
         """The gradient at w = 0, (d, t); one pass, unless it is known."""
         slope = self._known_slope()
-        if slope is not None:
-            return self._centred(-self.Y, -slope)[1]
-        return -self.adjoint(np.sqrt(self.weights)[:, None] * self.Y)
+        if slope is None:
+            self.passes += 1
+            slope = self._sums_with(self.Y)
+        gradient: Array = -slope
+        if self.mean is not None:
+            gradient += np.outer(self.mean, self.weights @ self.Y)
+        return gradient
+
+    def _sums_with(self, R: Array) -> Array:
+        """Σ ω_i x_i R_i of the rows as given, (d, k); of many targets no copy, if they can."""
+        if np.all(self.weights == self.weights[0]):
+            return float(self.weights[0]) * self.products.adjoint(R)
+        return self.products.adjoint(self.weights[:, None] * R)
+
+    def null_evaluation(self) -> Evaluation:
+        """The objective and its gradient at w = 0; one pass, unless the slope is known."""
+        return Evaluation(
+            coef=np.zeros((self.d, self.targets)),
+            objective=self.null_objective,
+            gradient=self.null_gradient(),
+            residual_norm=np.sqrt(2 * self.null_objective),
+            residual_mean=np.zeros(self.targets),  # but for what `residual_rounding` allows for
+        )
 
     def gram(self, V: Array) -> Array:
         """C V, (d, k); one pass."""
@@ -682,10 +704,15 @@ class RidgeProblem:
         Each product is off by the unit roundoff times the norms of its factors; the rounding
         factor, at least √max(n, d), and 4 cover how they add up (checked in exact arithmetic).
         """
-        fitted = np.sqrt(self.raw_trace) * np.linalg.norm(evaluation.coef, axis=0)
+        fitted = np.sqrt(self.raw_trace) * _lengths(evaluation.coef)
         size = evaluation.residual_norm + self.target_offset + fitted
         bound: Array = self._unit * size
         return bound
+
+    @property
+    def bounds_drift(self) -> bool:
+        """Whether it is known how far what was not read from the data afresh may be off."""
+        return self.summed_trace is None
 
     def running(
         self,
@@ -704,11 +731,11 @@ class RidgeProblem:
         F is so small that differences say little of it.
         """
         largest = np.maximum(start.objective, self.null_objective)
-        if self.summed_trace is not None or np.any(objective < TINY * largest):
+        if not self.bounds_drift or np.any(objective < TINY * largest):
             return None
         met = self.trace_bounds[1]
-        length = np.linalg.norm(start.coef, axis=0) + travelled
-        sums = (met + self.lam) * length + np.linalg.norm(start.gradient, axis=0)
+        length = _lengths(start.coef) + travelled
+        sums = (met + self.lam) * length + _lengths(start.gradient)
         drift = self._unit * (5 * np.sqrt(met * self.raw_trace) + self.lam) * travelled
         squares = 2 * objective - self.lam * np.sum(coef**2, axis=0)
         return Evaluation(
@@ -718,6 +745,42 @@ class RidgeProblem:
             residual_norm=np.sqrt(np.maximum(squares, 0.0)),
             residual_mean=np.zeros(objective.shape),  # but for what `residual_rounding` allows for
             drift=self.rounding(start) + drift + 16 * EPSILON * products * sums,
+        )
+
+    def dual_objective(self, W: Array, dual: Array, off: Array) -> Array:
+        """F (t,) at W = X̄a, where a (n, t) solves (K + λI)a = S y up to `off`.
+
+        The dual objective λ aᵀSy − ½‖λa‖² − λ/2 ‖w‖², and what F is above it. K, whose rounding
+        counts for 1/λ of it, is in the last alone, squared.
+        """
+        fitted = np.einsum("ij,i,ij->j", dual, np.sqrt(self.weights), self.Y)
+        squares = (self.lam * _lengths(dual)) ** 2 + self.lam * _lengths(W) ** 2
+        objective: Array = self.lam * fitted + 0.5 * (_lengths(off) ** 2 - squares)
+        return objective
+
+    def by_duals(self, W: Array, dual: Array, off: Array) -> Evaluation | None:
+        """What is known of W = X̄a (d, t) by the matrix K alone; no pass. None as in `running`.
+
+        With the dual variables α = λ S⁻¹a the residuals are off −α by `off`, but for rounding: both
+        products with K are off by what sums over all columns may be, and W by what those over rows
+        may be.
+        """
+        if not self.bounds_drift:
+            return None
+        length, met = _lengths(dual), self.trace_bounds[1]
+        unit = 4 * EPSILON * max(self.rounding_factor, self.d / 16)
+        unsure = unit * (2 * (self.raw_trace + self.lam) * length)
+        unsure += unit * np.sqrt(2 * self.null_objective)
+        moved = 5 * self._unit * np.sqrt(self.raw_trace) * length
+        distance, shaken = _lengths(off) + unsure, np.sqrt(met) * moved
+        return Evaluation(
+            coef=W,
+            objective=self.dual_objective(W, dual, off),
+            gradient=np.zeros_like(W),
+            residual_norm=_lengths(off - self.lam * dual) + unsure + shaken,
+            residual_mean=np.zeros(W.shape[1]),  # but for what `residual_rounding` allows for
+            dual_distance=distance + shaken + np.sqrt(self.lam) * moved,
+            drift=np.sqrt(met) * (distance + shaken) + self.lam * moved,
         )
 
     def rounding(self, evaluation: Evaluation) -> Array:
@@ -730,12 +793,27 @@ class RidgeProblem:
         """
         stand_in = self.summed_trace is not None
         met = self.trace_bounds[1] if self.summed_trace is None else self.summed_trace
-        bound: Array = self._unit * self.lam * np.linalg.norm(evaluation.coef, axis=0)
+        bound: Array = self._unit * self.lam * _lengths(evaluation.coef)
         bound += np.sqrt(met) * self.residual_rounding(evaluation)
         if self.fit_intercept or stand_in:
             size = np.sqrt(2 * self.null_objective) if stand_in else evaluation.residual_norm
             bound += 3 * self._unit * np.sqrt(self.raw_trace) * size
         return bound + evaluation.drift
+
+
+def _weighted_squares(weights: Array, R: Array) -> Array:
+    """Σ ω_i R_ij², (t,), without a copy of all of R (n, t)."""
+    step = max(1, SQUARED_AT_A_TIME // R.shape[1])
+    total = np.zeros(R.shape[1])
+    for start in range(0, len(R), step):
+        total += weights[start : start + step] @ R[start : start + step] ** 2
+    return total
+
+
+def _lengths(V: Array) -> Array:
+    """The norm of every column, (t,), without a copy."""
+    lengths: Array = np.sqrt(np.einsum("ij,ij->j", V, V))
+    return lengths
 
 
 def _normalised(sample_weight: Array | None, n: int) -> Array:

@@ -332,16 +332,28 @@ class DenseProducts:
     def outer(self, weights: Array, mean: Array | None, factors: Array | None = None) -> Array:
         """S A Aᵀ S, A = (X − 1 meanᵀ) diag(factors), S = diag(weights)^½; dense (n, n)."""
         n, d = self.X.shape
-        scale = np.sqrt(weights)[:, None]
-        total = np.zeros((n, n))
-        step = max(1, WIDE_BLOCK_BYTES // (8 * n))
-        for start in range(0, d, step):
-            columns = slice(start, start + step)
-            block = self.X[:, columns].astype(np.float64, copy=False)
-            scaled = (block if mean is None else block - mean[columns]) * scale
+        even = bool(np.all(weights == weights[0]))
+        plain = even and mean is None and factors is None
+        scale, total = np.sqrt(weights)[:, None], np.zeros((n, n))
+        step = min(d, max(1, WIDE_BLOCK_BYTES // (8 * n)))
+        space = np.empty((0 if plain else n, step))  # for all blocks: new memory is dear
+
+        def scaled(columns: slice) -> Array:
+            block = self.X[:, columns]
+            if plain:  # the columns as they are, without a copy
+                return block.astype(np.float64, copy=False)
+            part = space[:, : block.shape[1]]
+            np.subtract(block, 0.0 if mean is None else mean[columns], out=part)
+            if not even:
+                part *= scale
             if factors is not None:
-                scaled *= factors[columns]
-            add_gram(scaled.T, total)
+                part *= factors[columns]
+            return part
+
+        for start in range(0, d, step):
+            add_gram(scaled(slice(start, start + step)).T, total)
+        if even:
+            total *= weights[0]
         return mirrored(total)
 
 

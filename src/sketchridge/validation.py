@@ -175,9 +175,14 @@ def check_targets(y: Any, n: int) -> tuple[Array, bool]:
         raise ValueError(f"y has shape {array.shape}: give at least one target")
     if array.dtype.kind not in "buif":
         raise TypeError(f"y has dtype {array.dtype}: give real numbers (encode classes as numbers)")
-    columns = array.astype(np.float64).reshape(n, -1)
-    _check_finite("y", columns)
-    _check_size("y", float(np.abs(columns).max()))
+    # Of many targets a copy is dear; compiled loops take one that is their own, and contiguous.
+    flags = array.flags
+    as_given = array.ndim == 2 and flags.writeable and (flags.c_contiguous or flags.f_contiguous)
+    columns = array.astype(np.float64, copy=not as_given).reshape(n, -1)
+    largest = float(max(columns.max(), -columns.min()))  # no number if there is one that is none
+    if not np.isfinite(largest):
+        _check_finite("y", columns)
+    _check_size("y", largest)
     return columns, array.ndim == 1
 
 

@@ -6,8 +6,8 @@ decomposition of X takes over, and the history and the plan say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -16,7 +16,7 @@ import scipy  # its parts load when they are first used
 from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner import Preconditioner
-from sketchridge.problem import EPSILON, RidgeProblem
+from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
 from sketchridge.products import gram_by_rows
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.threads import blas_threads, thread_count
@@ -25,6 +25,8 @@ from sketchridge.threads import blas_threads, thread_count
 SINGULAR = 8 * EPSILON
 # A trace that is guessed may be less than the true one by so much.
 MARGIN = 10.0
+# What rounding of the normal matrix may take of the objective.
+LOST = 1e-11
 # λ below this share of the trace makes a loose certificate, and H's smallest eigenvalue pays.
 NEARLY_NOTHING = 1e-8
 
@@ -61,19 +63,30 @@ class Direct:
     ) -> Iterates:
         """Yield the solution, then the solution refined by its own residual, and so on."""
         factor, event = factorise(problem)
-        W = factor.first()
+        iterate = factor.first()
         while True:
-            evaluation = problem.evaluate(W)
-            yield Iterate(W, evaluation=evaluation, curvature=factor, event=event)
+            fresh = yield replace(iterate, curvature=factor, event=event)
             event = None
-            W = W - factor.solve(evaluation.gradient)
+            W = iterate.coef - factor.solve(_slope(iterate, fresh))
+            iterate = _evaluated(problem, W)
+
+
+def _slope(iterate: Iterate, fresh: Evaluation | None) -> Array:
+    """The gradient, as well as it is known: the one that the driver sends is the best."""
+    best = fresh or iterate.evaluation
+    return iterate.slope() if best is None else best.gradient
+
+
+def _evaluated(problem: RidgeProblem, W: Array) -> Iterate:
+    """The point W (d, t) with what the data says of it."""
+    return Iterate(W, evaluation=problem.evaluate(W))
 
 
 class Factor(Curvature, Protocol):
     """A factorisation of H: it solves, and it certifies."""
 
-    def first(self) -> Array:
-        """The solution, as good as one use of the factor gives it, (d, t)."""
+    def first(self) -> Iterate:
+        """The solution, as good as one use of the factor gives it, and what is known of it."""
 
     def solve(self, G: Array) -> Array:
         """H⁻¹ G for G (d, t)."""
@@ -106,7 +119,10 @@ def _singular_event(problem: RidgeProblem) -> str:
 
 
 def _factorised(normal: Array) -> Array:
-    """The factor of a symmetric matrix, in its memory: the lower triangle."""
+    """The factor of a symmetric matrix, in its memory: the lower triangle.
+
+    Above the diagonal it stays as it is, for `_product`.
+    """
     factor = in_lapack_order(normal)
     if not factorise_in_place(factor):
         raise np.linalg.LinAlgError(
@@ -115,12 +131,24 @@ def _factorised(normal: Array) -> Array:
     return factor
 
 
+def _product(factor: Array, diagonal: Array, V: Array) -> Array:
+    """The matrix that was factorised times V, by the triangle that its factor has left."""
+    places = np.diag_indices_from(factor)
+    ours = factor[places]
+    factor[places] = diagonal  # for a moment
+    with blas_threads(2.0 * V.size * len(factor)):
+        product: Array = scipy.linalg.blas.dsymm(1.0, factor, V, lower=0)
+    factor[places] = ours
+    return product
+
+
 @dataclass(frozen=True, eq=False)
 class PrimalCholesky:
     """The Cholesky factor of C + λI, (d, d)."""
 
     problem: RidgeProblem
     factor: Array
+    diagonal: Array  # (d,) of the matrix
     lam: float
     trace: float
 
@@ -129,13 +157,33 @@ class PrimalCholesky:
         """Form and factorise the normal matrix."""
         H = problem.products.gram(problem.weights, problem.mean)
         H[np.diag_indices_from(H)] += problem.lam
+        diagonal = np.diag(H).copy()
         factor = _factorised(H)
         trace = problem.raw_trace + problem.d * problem.lam
-        return cls(problem, factor, problem.lam, trace)
+        return cls(problem, factor, diagonal, problem.lam, trace)
 
-    def first(self) -> Array:
-        """The solution, as good as one use of the factor gives it, (d, t)."""
-        return -self.solve(self.problem.null_gradient())
+    def first(self) -> Iterate:
+        """The solution; the matrix tells its gradient and objective, and X is not read for them.
+
+        Not where the matrix's rounding is more than a digit or so of the objective, nor of sparse
+        rows that are centred after they are summed: no certificate counts what that loses.
+        """
+        start = self.problem.null_evaluation()
+        W = -self.solve(start.gradient)
+        gradient = start.gradient + _product(self.factor, self.diagonal, W)
+        rise: Array = np.einsum("ij,ij->j", W, start.gradient + gradient)
+        objective = start.objective + 0.5 * rise
+        length = np.linalg.norm(W, axis=0)
+        lossy = self.problem.mean is not None and not isinstance(self.problem.X, np.ndarray)
+        if lossy or np.any(EPSILON * self.trace * length**2 > LOST * objective):
+            return _evaluated(self.problem, W)
+        return Iterate(
+            W,
+            gradient=gradient,
+            objective=objective,
+            energy=np.sum(gradient**2, axis=0),
+            known=partial(self.problem.running, start, W, gradient, objective, length, 1),
+        )
 
     @cached_property
     def smallest(self) -> float:
@@ -162,7 +210,8 @@ class PrimalCholesky:
 
     def energy(self, G: Array) -> Array:
         """gᵀH⁻¹g of every column of G."""
-        half = scipy.linalg.solve_triangular(self.factor, G, lower=True, check_finite=False)
+        with blas_threads(0.5 * G.size * len(self.factor)):
+            half = scipy.linalg.solve_triangular(self.factor, G, lower=True, check_finite=False)
         energy: Array = np.sum(half**2, axis=0)
         return energy
 
@@ -177,6 +226,7 @@ class DualCholesky:
 
     problem: RidgeProblem
     factor: Array
+    diagonal: Array  # (n,) of the matrix
     lam: float
 
     constant: ClassVar[float] = 1.0
@@ -191,14 +241,31 @@ class DualCholesky:
         """Form and factorise the dual normal matrix."""
         K = problem.products.outer(problem.weights, problem.mean)
         K[np.diag_indices_from(K)] += problem.lam
-        factor = _factorised(K)
-        return cls(problem, factor, problem.lam)
+        diagonal = np.diag(K).copy()
+        return cls(problem, _factorised(K), diagonal, problem.lam)
 
-    def first(self) -> Array:
-        """The solution X̄ (K + λI)⁻¹ S y, (d, t)."""
+    def first(self) -> Iterate:
+        """The solution w = X̄a, a = (K + λI)⁻¹ S y; the matrix tells how good a is.
+
+        What (K + λI)a is off S y by is what w's residuals are off dual variables.
+        """
         scaled = np.sqrt(self.problem.weights)[:, None] * self.problem.Y
-        dual = scipy.linalg.cho_solve((self.factor, True), scaled, check_finite=False)
-        return self.problem.adjoint(dual)
+        dual = self._solve(scaled)
+        W = self.problem.adjoint(dual)
+        off = _product(self.factor, self.diagonal, dual) - scaled
+        return Iterate(
+            W,
+            gradient=np.zeros_like(W),  # next to nothing
+            objective=self.problem.dual_objective(W, dual, off),
+            energy=np.zeros(W.shape[1]),
+            known=partial(self.problem.by_duals, W, dual, off),
+        )
+
+    def _solve(self, V: Array) -> Array:
+        """(K + λI)⁻¹ V for V (n, t)."""
+        with blas_threads(float(V.size) * len(self.factor)):
+            solution: Array = scipy.linalg.cho_solve((self.factor, True), V, check_finite=False)
+        return solution
 
     def _image(self, G: Array) -> Array:
         image: Array = np.sqrt(self.problem.weights)[:, None] * self.problem.multiply(G)
@@ -206,8 +273,7 @@ class DualCholesky:
 
     def solve(self, G: Array) -> Array:
         """H⁻¹ G = (G − X̄ (K + λI)⁻¹ X̄ᵀG) / λ, X̄ = XᵀS."""
-        dual = scipy.linalg.cho_solve((self.factor, True), self._image(G), check_finite=False)
-        solution: Array = (G - self.problem.adjoint(dual)) / self.lam
+        solution: Array = (G - self.problem.adjoint(self._solve(self._image(G)))) / self.lam
         return solution
 
     def energy(self, G: Array) -> Array:
@@ -216,7 +282,9 @@ class DualCholesky:
         It is a difference, (‖g‖² − ‖L⁻¹X̄ᵀg‖²) / λ: what its rounding and the factor's could
         hide is added; and it is never more than ‖g‖² / λ.
         """
-        squares = np.sum(G**2, axis=0)
+        squares: Array = np.sum(G**2, axis=0)
+        if not squares.any():
+            return squares
         image = scipy.linalg.solve_triangular(
             self.factor, self._image(G), lower=True, check_finite=False
         )
@@ -283,11 +351,12 @@ class SingularValues:
         error = _decomposition_error(self.problem, self.values)
         return max(1.1, 1.0 + 11.0 * error**2 / self.smallest)
 
-    def first(self) -> Array:
+    def first(self) -> Iterate:
         """V diag(s / (s² + λ)) AᵀS y."""
         scaled = np.sqrt(self.problem.weights)[:, None] * self.problem.Y
         filtered = self.values / (self.values**2 + self.problem.lam)
-        return self.right @ (filtered[:, None] * (self.left.T @ scaled))
+        W = self.right @ (filtered[:, None] * (self.left.T @ scaled))
+        return _evaluated(self.problem, W)
 
     def _split(self, G: Array) -> tuple[Array, Array]:
         coordinates = self.right.T @ G
