@@ -6,7 +6,7 @@ that comes out is float64. A float32 matrix is widened block by block, never as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -140,19 +140,14 @@ class DenseProducts:
 
         Blocks are many where they are small: some are summed, and then their sums.
         """
-        longest, shape = longest_sum(self.count), (self.X.shape[1], columns)
+        longest = longest_sum(self.count)
 
         def piece(start: int, stop: int) -> Array:
-            total = thin_zeros(*shape)
-            for rows, block in self._blocks(columns, start, stop):
-                total += part(rows, block)
-            return total
+            return added(part(*block) for block in self._blocks(columns, start, stop))
 
         def work(start: int, stop: int) -> Array:
-            total = thin_zeros(*shape)
-            for first in range(start, stop, longest):
-                total += piece(first, min(first + longest, stop))
-            return total
+            firsts = range(start, stop, longest)
+            return added(piece(first, min(first + longest, stop)) for first in firsts)
 
         return np.ascontiguousarray(added(self._by_threads(columns, work)))
 
@@ -469,18 +464,13 @@ def thin_product(A: Array, B: Array, longest: int) -> Array:
     """A B (m, k), as the transpose of Bᵀ Aᵀ: where k is small BLAS is up to twice as fast so.
 
     Sums that BLAS makes in one go are no longer than `longest`. What comes out has its columns one
-    after the other, as `thin_zeros` has.
+    after the other.
     """
     inner, columns = B.shape
     if columns == 1 or inner <= longest or A.size * columns > UNPACKED:
         return (B.T @ A.T).T
     ranges = even_ranges(inner, -(-inner // longest))
     return added([(B[start:stop].T @ A[:, start:stop].T).T for start, stop in ranges])
-
-
-def thin_zeros(rows: int, columns: int) -> Array:
-    """Zeros (rows, columns), column after column, to add such products to."""
-    return np.zeros((columns, rows)).T
 
 
 def gram_by_rows(n: int, d: int) -> bool:
@@ -686,9 +676,10 @@ def summed(
     return added(run_all([partial(part, start, stop) for start, stop in ranges]))
 
 
-def added(parts: Sequence[Array]) -> Array:
-    """The sum of the threads' parts, in the first of them."""
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
+def added(parts: Iterable[Array]) -> Array:
+    """The sum of some parts, one at least, in the memory of the first of them."""
+    others = iter(parts)
+    total = next(others)
+    for other in others:
+        total += other
     return total
