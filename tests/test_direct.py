@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sketchridge import solve
 from sketchridge.certificate import certified_gap
+from sketchridge.driver import check_controls, make_problem, solve_problem
 from sketchridge.solvers.direct import SINGULAR, DualCholesky, PrimalCholesky
 from sketchridge.threads import single_threaded_blas
 from tests.exact import ExactRidge
@@ -127,3 +128,29 @@ def test_the_matrix_serves_where_rows_have_weights_of_zero():
     kept = weights > 0
     alone = solve(X[kept], Y[kept], 1e-2, solver="direct", sample_weight=weights[kept])
     np.testing.assert_allclose(solution.coef, alone.coef, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+def test_what_is_rounded_to_float32_is_certified_as_it_is_returned(solver):
+    """A short move changes the gap by little, and that is known without a pass."""
+    rng = np.random.default_rng(3)
+    audit = Audit()
+    for seed in range(120):
+        case = Case.draw(rng.choice(list(FAMILIES)), rng)
+        problem = case.problem()
+        controls = check_controls(random_state=seed, solver=solver, tol=10.0 ** rng.uniform(-9, -1))
+        solution = solve_problem(problem, controls, flat=False, dtype=np.float32)
+        truth = case.exact().gap(
+            solution.coef.T.astype(float),
+            np.asarray(solution.intercept, dtype=np.float32).astype(float),
+        )
+        audit.check(case, solver, "rounded", solution.gap, truth)
+    audit.verdict()
+
+
+def test_rounding_takes_no_pass():
+    X, Y = problem_of("primal")
+    controls = check_controls(solver="direct")
+    solution = solve_problem(make_problem(X, Y, 1e-3)[0], controls, flat=False, dtype=np.float32)
+    assert solution.passes == 3
+    assert 1e-18 < solution.relative_gap.max() < 1e-10

@@ -184,27 +184,36 @@ def solve_problem(
 def _round_best(run: Run, dtype: np.dtype[Any]) -> None:
     """Round the best point to a narrower type, and certify it as it will be returned."""
     assert run.best is not None
-    curvature = run.best.curvature
-    rounded = certify_rounded(run.problem, curvature, run.best.evaluation, dtype)
-    run.best = Best(*rounded, curvature)
+    problem, best = run.problem, run.best
+    coef, off = problem.rounded(best.evaluation.coef, dtype)
+    near = problem.moved(best.evaluation, best.gap, coef)
+    if near is not None:
+        gap = _with_intercept(problem, *near, off)
+        if np.all(gap <= run.limits.tol * problem.null_objective):
+            run.best = Best(near[0], gap, best.curvature)
+            return
+    rounded = certify_rounded(problem, best.curvature, best.evaluation, dtype)
+    run.best = Best(*rounded, best.curvature)
 
 
 def certify_rounded(
     problem: RidgeProblem, metric: Metric | None, best: Evaluation, dtype: np.dtype[Any]
 ) -> tuple[Evaluation, Array]:
-    """Evaluate the point that the best one is in a narrower type, and certify it; one pass.
-
-    An intercept that is off its best value by δ has a gap of δ²/2 of its own.
-    """
+    """Evaluate the point that the best one is in a narrower type, and certify it; one pass."""
     coef, off = problem.rounded(best.coef, dtype)
     duals = None if best.duals is None else best.duals.after(coef - best.coef)
     evaluation = problem.evaluate(coef, duals)
     gap = certified_gap(problem, metric, evaluation)
-    if problem.fit_intercept:
-        slip = np.abs(evaluation.residual_mean) + problem.residual_rounding(evaluation)
-        nothing = (gap == 0) & (off == 0)  # a constant that the narrower type holds too
-        gap = np.where(nothing, 0.0, gap + 0.5 * (off + slip) ** 2)
-    return evaluation, gap
+    return evaluation, _with_intercept(problem, evaluation, gap, off)
+
+
+def _with_intercept(problem: RidgeProblem, point: Evaluation, gap: Array, off: Array) -> Array:
+    """The gap (t,) with that of the intercept: one that is `off` its best value by δ has δ²/2."""
+    if not problem.fit_intercept:
+        return gap
+    slip = np.abs(point.residual_mean) + problem.residual_rounding(point)
+    nothing = (gap == 0) & (off == 0)  # a constant that the narrower type holds too
+    return np.where(nothing, 0.0, gap + 0.5 * (off + slip) ** 2)
 
 
 def check_controls(

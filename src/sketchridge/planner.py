@@ -113,7 +113,7 @@ FIRST_SHARE = 0.28
 # From this share on its columns need no scaling, and from this one on it nearly always does.
 UNSCALED = 3e-5
 SURELY_ENOUGH = 2e-3
-SURE_SHARE = 0.85
+SURE_SHARE = 0.9
 FIRST_LIMIT = 1.25
 # Dual coordinate ascent takes sparse data of one target where no row's squared norm, times its
 # weight, is more than so many λ. At 5 conjugate gradients were faster on one of two texts.

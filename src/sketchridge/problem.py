@@ -34,6 +34,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 # Below this share of where it began, an objective that is kept by subtracting has less than twelve
 # digits.
 TINY = 1e-3
+# What may be left uncertain of an objective that is not computed from the data.
+LOST = 1e-11
 # Of the trace of the rows as given, the share that centring leaves without a loss that matters.
 MUCH_LEFT = 1e-3
 ROWS_LOOKED_AT = 256
@@ -746,6 +748,32 @@ class RidgeProblem:
             residual_mean=np.zeros(objective.shape),  # but for what `residual_rounding` allows for
             drift=self.rounding(start) + drift + 16 * EPSILON * products * sums,
         )
+
+    def moved(
+        self, evaluation: Evaluation, gap: Array, coef: Array
+    ) -> tuple[Evaluation, Array] | None:
+        """An evaluation and a certified gap of a point next to one that has them; no pass.
+
+        √(2(F − F*)) is the distance to the minimum in H's norm: a move adds its own length to it,
+        at most √(tr C + λ) times the Euclidean one. None where it could change F in digits that
+        count, and where `running` is none.
+        """
+        move = coef - evaluation.coef
+        length, steepest = _lengths(move), self.trace_bounds[1] + self.lam
+        rise = 0.5 * steepest * length**2 * (1.0 + 1e-12)
+        if not self.bounds_drift or np.any(rise > LOST * evaluation.objective):
+            return None
+        near = replace(
+            evaluation,
+            coef=coef,
+            objective=evaluation.objective + np.einsum("ij,ij->j", evaluation.gradient, move),
+            residual_norm=evaluation.residual_norm + np.sqrt(2 * rise),
+            dual_distance=np.inf,
+            duals=None,
+            drift=evaluation.drift + steepest * length,
+        )
+        reached: Array = (np.sqrt(gap) + np.sqrt(rise)) ** 2
+        return near, reached
 
     def dual_objective(self, W: Array, dual: Array, off: Array) -> Array:
         """F (t,) at W = X̄a, where a (n, t) solves (K + λI)a = S y up to `off`.

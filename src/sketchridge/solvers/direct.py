@@ -16,7 +16,7 @@ import scipy  # its parts load when they are first used
 from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
 from sketchridge.preconditioner import Preconditioner
-from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.problem import EPSILON, LOST, Evaluation, RidgeProblem
 from sketchridge.products import gram_by_rows
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.threads import blas_threads, thread_count
@@ -25,8 +25,6 @@ from sketchridge.threads import blas_threads, thread_count
 SINGULAR = 8 * EPSILON
 # A trace that is guessed may be less than the true one by so much.
 MARGIN = 10.0
-# What rounding of the normal matrix may take of the objective.
-LOST = 1e-11
 # λ below this share of the trace makes a loose certificate, and H's smallest eigenvalue pays.
 NEARLY_NOTHING = 1e-8
 
