@@ -297,7 +297,7 @@ def test_short_and_long_rows_are_read_to_the_same_end(d, dtype):
     X, v, r = rng.standard_normal((23, d)).astype(dtype), rng.standard_normal(d), np.ones(23)
     wide, weights, some = X.astype(float), rng.uniform(size=23), slice(3, 22)
     residual, product, image, squares = np.zeros(23), np.zeros(d), np.zeros(23), np.zeros(d)
-    kernels.dense_normal_vector(X, v, r, weights, 3, 22, residual, product)
+    kernels.dense_normal_vector(X, False, v, r, weights, 3, 22, residual, product)
     kernels.dense_multiply_vector(X, v, 3, 22, image)
     kernels.dense_column_squares(X, weights, v, 3, 22, squares)
     assert_same(image[some], wide[some] @ v, 100.0)

@@ -37,6 +37,7 @@ SUMS = 14  # of four rows with u and the gradient, and with each other
 ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
 LONG_ROW = 1750  # columns from which on four rows are read together (docs/decisions/02)
+PIECE = 512  # columns that are summed up in one go, where a row is summed piece by piece
 # An unsigned index needs no test for being negative.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -271,6 +272,133 @@ prefetch_row = on_rows(_prefetch_dense_row, _prefetch_csr_row)
 prefetch_pointer = on_rows(_prefetch_no_pointer, _prefetch_csr_pointer)
 
 # ----------------------------------------------------------------------------------------
+# Entries of a sparse row, four at a time
+#
+# Their values are widened and multiplied as one vector, their places are read one by one: LLVM by
+# itself does everything one by one, or else gathers. Where v is a pair (d, 2), products are those
+# with its first column, and sums go to its second.
+# ----------------------------------------------------------------------------------------
+
+FOUR_NUMBERS = ir.VectorType(ir.DoubleType(), 4)
+LANES = [ir.Constant(ir.IntType(32), lane) for lane in range(4)]
+MAY_FUSE = ("contract",)
+
+
+def _items(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
+    """Where the items of an array begin."""
+    return context.make_array(array_type)(context, builder, array).data
+
+
+def _four_values(context: Any, builder: Any, array_type: Any, items: Any, q: Any) -> Any:
+    """The items from q on, as a vector in float64."""
+    kind, size = context.get_data_type(array_type.dtype), array_type.dtype.bitwidth // 8
+    pointer = builder.bitcast(builder.gep(items, [q]), ir.VectorType(kind, 4).as_pointer())
+    values = builder.load(pointer, align=size)
+    return values if array_type.dtype == types.float64 else builder.fpext(values, FOUR_NUMBERS)
+
+
+def _places(builder: Any, indices: Any, q: Any, vector: Any, pair: bool, column: int) -> list[Any]:
+    """Where a vector (d,), or a column of a pair, has the items that four indices from q on name."""
+    places, long = [], ir.IntType(64)
+    for lane in range(4):
+        index = builder.load(builder.gep(indices, [builder.add(q, ir.Constant(q.type, lane))]))
+        if index.type.width < long.width:
+            index = builder.zext(index, long)
+        if pair:
+            index = builder.add(builder.mul(index, long(2)), long(column))
+        places.append(builder.gep(vector, [index]))
+    return places
+
+
+def _each_four(builder: Any, start: Any, stop: Any) -> Any:
+    """A loop over the first of every four entries."""
+    return cgutils.for_range_slice(builder, start, stop, ir.Constant(start.type, 4), start.type)
+
+
+@intrinsic
+def _dot_fours(
+    typing_context: Any, data: Any, indices: Any, start: Any, stop: Any, vector: Any
+) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, (first, last) = signature.args, arguments[2:4]
+        values = _items(context, builder, kinds[0], arguments[0])
+        columns = _items(context, builder, kinds[1], arguments[1])
+        v = _items(context, builder, kinds[4], arguments[4])
+        sums = cgutils.alloca_once_value(builder, ir.Constant(FOUR_NUMBERS, [0.0] * 4))
+        with _each_four(builder, first, last) as (q, _):
+            others = ir.Constant(FOUR_NUMBERS, ir.Undefined)
+            places = _places(builder, columns, q, v, kinds[4].ndim == 2, 0)
+            for lane, place in zip(LANES, places, strict=True):
+                others = builder.insert_element(others, builder.load(place), lane)
+            some = _four_values(context, builder, kinds[0], values, q)
+            products = builder.fmul(some, others, flags=MAY_FUSE)
+            builder.store(builder.fadd(builder.load(sums), products, flags=MAY_FUSE), sums)
+        a, b, c, d = (builder.extract_element(builder.load(sums), lane) for lane in LANES)
+        return builder.fadd(builder.fadd(a, b), builder.fadd(c, d))
+
+    return types.float64(data, indices, types.int64, types.int64, vector), codegen
+
+
+@intrinsic
+def _add_fours(
+    typing_context: Any,
+    data: Any,
+    indices: Any,
+    start: Any,
+    stop: Any,
+    factor: Any,
+    vector: Any,
+) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, (first, last, number) = signature.args, arguments[2:5]
+        values = _items(context, builder, kinds[0], arguments[0])
+        columns = _items(context, builder, kinds[1], arguments[1])
+        v = _items(context, builder, kinds[5], arguments[5])
+        factors = ir.Constant(FOUR_NUMBERS, ir.Undefined)
+        for lane in LANES:
+            factors = builder.insert_element(factors, number, lane)
+        with _each_four(builder, first, last) as (q, _):
+            some = _four_values(context, builder, kinds[0], values, q)
+            products = builder.fmul(some, factors)
+            places = _places(builder, columns, q, v, kinds[5].ndim == 2, 1)
+            # One after the other: zeros that fill a row up are all in one place.
+            for lane, place in zip(LANES, places, strict=True):
+                product = builder.extract_element(products, lane)
+                builder.store(builder.fadd(builder.load(place), product), place)
+        return context.get_dummy_value()
+
+    kinds = data, indices, types.int64, types.int64, types.float64, vector
+    return types.void(*kinds), codegen
+
+
+def dot_fours(data: Array, indices: Array, start: int, stop: int, v: Array) -> float:
+    """Σ data_q v[indices_q], q from start to stop, a whole number of fours; in four lanes."""
+    some = slice(int(start), int(stop))
+    return float(data[some].astype(np.float64) @ (v if v.ndim == 1 else v[:, 0])[indices[some]])
+
+
+@overload(dot_fours, strict=False)
+def _choose_dot_fours(data: Any, indices: Any, start: Any, stop: Any, v: Any) -> Any:
+    return lambda data, indices, start, stop, v: _dot_fours(data, indices, start, stop, v)
+
+
+def add_fours(data: Array, indices: Array, start: int, stop: int, factor: float, v: Array) -> None:
+    """v[indices_q] += factor · data_q, q from start to stop, a whole number of fours."""
+    some = slice(int(start), int(stop))
+    into = v if v.ndim == 1 else v[:, 1]
+    np.add.at(into, indices[some], factor * data[some].astype(np.float64))
+
+
+@overload(add_fours, strict=False)
+def _choose_add_fours(
+    data: Any, indices: Any, start: Any, stop: Any, factor: Any, v: Any
+) -> Any:
+    return lambda data, indices, start, stop, factor, v: _add_fours(
+        data, indices, start, stop, factor, v
+    )
+
+
+# ----------------------------------------------------------------------------------------
 # One row and a vector
 # ----------------------------------------------------------------------------------------
 
@@ -285,26 +413,25 @@ def _dense_dot(x: Array, v: Array) -> float:
 
 @njit(nogil=True, cache=True)
 def _csr_dot(rows: CSR, i: int, v: Array) -> float:
-    """Inner product of row i and v (d,), by four accumulators."""
+    """Inner product of row i and v (d,)."""
     data, indices = rows.data, rows.indices
     start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
     whole = start + (stop - start) // FOUR * FOUR
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    for q in range(start, whole, FOUR):
-        a += data[q] * v[np.uint64(indices[q])]
-        b += data[q + ONE] * v[np.uint64(indices[q + ONE])]
-        c += data[q + TWO] * v[np.uint64(indices[q + TWO])]
-        d += data[q + THREE] * v[np.uint64(indices[q + THREE])]
+    total = dot_fours(data, indices, start, whole, v)
     for q in range(whole, stop):
-        a += data[q] * v[np.uint64(indices[q])]
-    return (a + b) + (c + d)
+        total += data[q] * v[np.uint64(indices[q])]
+    return total
 
 
 @njit(nogil=True, cache=True)
 def _csr_add(rows: CSR, i: int, factor: float, v: Array) -> None:
     """Add factor · row i to v (d,)."""
-    for q in range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])):
-        v[np.uint64(rows.indices[q])] += factor * rows.data[q]
+    data, indices = rows.data, rows.indices
+    start, stop = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
+    whole = start + (stop - start) // FOUR * FOUR
+    add_fours(data, indices, start, whole, factor, v)
+    for q in range(whole, stop):
+        v[np.uint64(indices[q])] += factor * data[q]
 
 
 # ----------------------------------------------------------------------------------------
@@ -1743,21 +1870,12 @@ def _csr_normal_turn(
             continue
         first, last = np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1])
         whole = first + (last - first) // FOUR * FOUR
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        for q in range(first, whole, FOUR):
-            a += data[q] * pair[np.uint64(indices[q]), 0]
-            b += data[q + ONE] * pair[np.uint64(indices[q + ONE]), 0]
-            c += data[q + TWO] * pair[np.uint64(indices[q + TWO]), 0]
-            d += data[q + THREE] * pair[np.uint64(indices[q + THREE]), 0]
+        inner = dot_fours(data, indices, first, whole, pair)
         for q in range(whole, last):
-            a += data[q] * pair[np.uint64(indices[q]), 0]
-        residual[i] = (a + b) + (c + d) - shifts[i]
+            inner += data[q] * pair[np.uint64(indices[q]), 0]
+        residual[i] = inner - shifts[i]
         factor = weights[i] * residual[i]
-        for q in range(first, whole, FOUR):
-            pair[np.uint64(indices[q]), 1] += factor * data[q]
-            pair[np.uint64(indices[q + ONE]), 1] += factor * data[q + ONE]
-            pair[np.uint64(indices[q + TWO]), 1] += factor * data[q + TWO]
-            pair[np.uint64(indices[q + THREE]), 1] += factor * data[q + THREE]
+        add_fours(data, indices, first, whole, factor, pair)
         for q in range(whole, last):
             pair[np.uint64(indices[q]), 1] += factor * data[q]
 
@@ -1829,9 +1947,84 @@ def _add_four(
         product[j] += first + s2 * wide(rows[i + 2, j]) + s3 * wide(rows[i + 3, j])
 
 
+@njit(nogil=True, cache=True, fastmath=REORDERED)
+def _add_and_multiply_four(
+    rows: Array,
+    i: int,
+    ahead: int,
+    apart: int,
+    s0: float,
+    s1: float,
+    s2: float,
+    s3: float,
+    v: Array,
+    product: Array,
+) -> tuple[float, float, float, float]:
+    """Add multiples of four dense rows to product (d,), and multiply four others with v.
+
+    Those that are added begin with i, the others with `ahead`; each is `apart` from the one before.
+    """
+    i0, k0, step = np.uint64(i), np.uint64(ahead), np.uint64(apart)
+    i1, i2, i3 = i0 + step, i0 + TWO * step, i0 + THREE * step
+    k1, k2, k3 = k0 + step, k0 + TWO * step, k0 + THREE * step
+    a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
+    for start in range(0, v.size, PIECE):  # four lanes are few for the sums of a long row
+        b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(np.uint64(start), np.uint64(min(start + PIECE, v.size))):
+            first = s0 * wide(rows[i0, j]) + s1 * wide(rows[i1, j])
+            product[j] += first + s2 * wide(rows[i2, j]) + s3 * wide(rows[i3, j])
+            b0 += wide(rows[k0, j]) * v[j]
+            b1 += wide(rows[k1, j]) * v[j]
+            b2 += wide(rows[k2, j]) * v[j]
+            b3 += wide(rows[k3, j]) * v[j]
+        a0, a1, a2, a3 = a0 + b0, a1 + b1, a2 + b2, a3 + b3
+    return a0, a1, a2, a3
+
+
+@njit(nogil=True, cache=True)
+def _weighed_residual(
+    product: float, i: int, shifts: Array, weights: Array, residual: Array
+) -> float:
+    """Keep the residual of row i, whose product with v this is; weighed."""
+    residual[i] = product - shifts[i]
+    return weights[i] * residual[i]
+
+
+@njit(nogil=True, cache=True)
+def _normal_by_quarters(
+    rows: Array,
+    v: Array,
+    shifts: Array,
+    weights: Array,
+    start: int,
+    quarter: int,
+    residual: Array,
+    product: Array,
+) -> None:
+    """`dense_normal_vector` for so many rows from start on, and for as many after each, four times.
+
+    A row of each quarter is read while the one before it is added. Each is read onwards, to its
+    end: places that are far apart do not keep the hardware from reading ahead.
+    """
+    last = start + quarter - 1
+    i1, i2, i3 = start + quarter, start + 2 * quarter, start + 3 * quarter
+    a0, a1 = _dense_dot(rows[start], v), _dense_dot(rows[i1], v)
+    a2, a3 = _dense_dot(rows[i2], v), _dense_dot(rows[i3], v)
+    for i in range(start, start + quarter):
+        s0 = _weighed_residual(a0, i, shifts, weights, residual)
+        s1 = _weighed_residual(a1, i + quarter, shifts, weights, residual)
+        s2 = _weighed_residual(a2, i + 2 * quarter, shifts, weights, residual)
+        s3 = _weighed_residual(a3, i + 3 * quarter, shifts, weights, residual)
+        ahead = min(i + 1, last)  # the last one once more, for nothing
+        a0, a1, a2, a3 = _add_and_multiply_four(
+            rows, i, ahead, quarter, s0, s1, s2, s3, v, product
+        )
+
+
 @njit(nogil=True, cache=True)
 def dense_normal_vector(
     rows: Array,
+    ahead: bool,
     v: Array,
     shifts: Array,
     weights: Array,
@@ -1840,24 +2033,27 @@ def dense_normal_vector(
     residual: Array,
     product: Array,
 ) -> None:
-    """`csr_normal_vector` for dense rows, four at a time: they are added while in the cache."""
+    """`csr_normal_vector` for dense rows, four at a time: they are added while in the cache.
+
+    If `ahead`, the next four are read meanwhile: where the cache holds eight (docs/decisions/02).
+    """
     i = start
+    if ahead and stop - start >= 4:
+        quarter = (stop - start) // 4
+        _normal_by_quarters(rows, v, shifts, weights, start, quarter, residual, product)
+        i = start + 4 * quarter
     while i + 4 <= stop:
         a0, a1, a2, a3 = _four_products(rows, i, v)
-        a0 -= shifts[i]
-        a1 -= shifts[i + 1]
-        a2 -= shifts[i + 2]
-        a3 -= shifts[i + 3]
-        residual[i], residual[i + 1], residual[i + 2], residual[i + 3] = a0, a1, a2, a3
-        a0 *= weights[i]
-        a1 *= weights[i + 1]
-        a2 *= weights[i + 2]
-        a3 *= weights[i + 3]
-        _add_four(rows, i, a0, a1, a2, a3, product)
+        s0 = _weighed_residual(a0, i, shifts, weights, residual)
+        s1 = _weighed_residual(a1, i + 1, shifts, weights, residual)
+        s2 = _weighed_residual(a2, i + 2, shifts, weights, residual)
+        s3 = _weighed_residual(a3, i + 3, shifts, weights, residual)
+        _add_four(rows, i, s0, s1, s2, s3, product)
         i += 4
     for last in range(i, stop):
-        residual[last] = _dense_dot(rows[last], v) - shifts[last]
-        _dense_row_add(rows, last, weights[last] * residual[last], product)
+        inner = _dense_dot(rows[last], v)
+        factor = _weighed_residual(inner, last, shifts, weights, residual)
+        _dense_row_add(rows, last, factor, product)
 
 
 @njit(nogil=True, cache=True)

@@ -26,6 +26,8 @@ VECTOR_SIDE = 4000
 BLOCK_SIDE = 1000
 SPARSE_ROWS, SPARSE_ENTRIES = 20_000, 60
 REPEATS = 3
+# Where Linux tells the size of a core's second-level cache, in kilobytes.
+SECOND_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,15 @@ def _write(path: Path, machine: Machine) -> None:
             file.write(json.dumps(asdict(machine), indent=1).encode())
     except OSError:
         return
+
+
+@cache
+def second_cache_bytes() -> int:
+    """The size of a core's second-level cache; 0 where it is not known."""
+    try:
+        return int(SECOND_CACHE.read_text().strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return 0
 
 
 def measure() -> Machine:

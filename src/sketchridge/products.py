@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.machine import second_cache_bytes
 from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Array = NDArray[np.float64]
@@ -40,6 +41,8 @@ LARGE_MATRIX = 2_000_000
 # Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
 FEW_COLUMNS = 1000
 SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
+# Rows are read ahead where half of a core's second-level cache holds eight, if it is a large one.
+READ_AHEAD, SHARE_OF_CACHE, LARGE_CACHE = 8, 0.5, 1 << 20
 SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
 MIRRORED = 64  # rows at a time: a square of so many is in the first cache
 
@@ -288,7 +291,8 @@ class DenseProducts:
         """The compiled loop that does so, on the data as it is stored."""
         from sketchridge import kernels
 
-        return partial(kernels.dense_normal_vector, self.stored[0])
+        rows = self.stored[0]
+        return partial(kernels.dense_normal_vector, rows, reads_ahead(rows))
 
     def gram(self, weights: Array, mean: Array | None) -> Array:
         """(X − 1 meanᵀ)ᵀ diag(weights) (X − 1 meanᵀ), dense (d, d)."""
@@ -350,6 +354,15 @@ class DenseProducts:
         if even:
             total *= weights[0]
         return mirrored(total)
+
+
+def reads_ahead(rows: NDArray[Any]) -> bool:
+    """Whether four rows are read while the four before them are added.
+
+    Not those of codes, which are bound by arithmetic.
+    """
+    cache, size = second_cache_bytes(), READ_AHEAD * rows.shape[1] * rows.itemsize
+    return rows.dtype.kind == "f" and cache >= LARGE_CACHE and size <= SHARE_OF_CACHE * cache
 
 
 class ColumnProducts(DenseProducts):
