@@ -64,6 +64,18 @@ def test_speeds_are_measured_once_and_read_from_the_file_after(monkeypatch):
     assert json.loads(machine.cache_file().read_text())["flops"] == FAST.flops
 
 
+@pytest.mark.parametrize(("told", "size"), [("1280K\n", 1280 << 10), ("2M", 0), ("", 0), (None, 0)])
+def test_the_second_cache_is_what_the_system_tells(told, size, tmp_path, monkeypatch):
+    if told is not None:
+        (tmp_path / "size").write_text(told)
+    monkeypatch.setattr(machine, "SECOND_CACHE", tmp_path / "size")
+    machine.second_cache_bytes.cache_clear()
+    try:
+        assert machine.second_cache_bytes() == size
+    finally:
+        machine.second_cache_bytes.cache_clear()
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"flops": 1}', '{"flops": -1}', "\x00"])
 def test_a_broken_file_is_measured_anew(monkeypatch, content):
     pretend(monkeypatch, FAST)

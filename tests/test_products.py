@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
@@ -290,14 +291,15 @@ def test_a_few_columns_are_multiplied_with_so_many_rows_that_blas_makes_no_copy(
     assert wide == products.CACHED_BLOCK_BYTES // 160_000  # for too few rows it does not pay
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("d", [kernels.LONG_ROW - 1, kernels.LONG_ROW + 1])
-def test_short_and_long_rows_are_read_to_the_same_end(d, dtype):
+def test_short_and_long_rows_are_read_to_the_same_end(d, dtype, ahead):
     rng = np.random.default_rng(0)
     X, v, r = rng.standard_normal((23, d)).astype(dtype), rng.standard_normal(d), np.ones(23)
     wide, weights, some = X.astype(float), rng.uniform(size=23), slice(3, 22)
     residual, product, image, squares = np.zeros(23), np.zeros(d), np.zeros(23), np.zeros(d)
-    kernels.dense_normal_vector(X, False, v, r, weights, 3, 22, residual, product)
+    kernels.dense_normal_vector(X, ahead, v, r, weights, 3, 22, residual, product)
     kernels.dense_multiply_vector(X, v, 3, 22, image)
     kernels.dense_column_squares(X, weights, v, 3, 22, squares)
     assert_same(image[some], wide[some] @ v, 100.0)
@@ -308,6 +310,93 @@ def test_short_and_long_rows_are_read_to_the_same_end(d, dtype):
     kernels.dense_adjoint_vector(X, weights, 3, 22, product)
     assert_same(product, wide[some].T @ weights[some], 100.0)
     assert not residual[:3].any() and not residual[22] and not image[22]
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 11])
+def test_however_few_rows_are_read_ahead_each_is_added_once(count):
+    rng = np.random.default_rng(count)
+    X, v, weights = rng.standard_normal((count, 70)), rng.standard_normal(70), rng.random(count)
+    residual, product = np.zeros(count), np.ones(70)
+    kernels.dense_normal_vector(X, True, v, np.ones(count), weights, 0, count, residual, product)
+    assert_same(residual, X @ v - 1.0, 100.0)
+    assert_same(product, 1.0 + X.T @ (weights * (X @ v - 1.0)), 100.0)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("d", [500, 512, 2000, 20000])
+def test_four_rows_together_do_not_lose_small_terms_beside_a_large_one(d, ahead):
+    small = np.sqrt(0.49 * np.finfo(float).eps)
+    x = np.append(1.0, np.full(d - 1, small))
+    X, residual, product = np.stack([x] * 9), np.zeros(9), np.zeros(d)
+    kernels.dense_normal_vector(X, ahead, x, np.zeros(9), np.ones(9), 0, 9, residual, product)
+    exact = 1 + (d - 1) * Fraction(small) ** 2
+    smallest = np.empty((-(-products.LARGE_MATRIX // d), d))  # that gets this loop
+    unit = 4 * np.finfo(float).eps * DenseProducts(smallest).rounding_factor
+    assert max(abs(float(Fraction(r) - exact)) for r in residual) <= 0.5 * unit
+
+
+def test_rows_are_read_ahead_where_a_large_cache_holds_eight(monkeypatch):
+    rows = np.ones((4, 1000))
+    sizes = {0: False, 512 << 10: False, 1 << 20: True}
+    for size, ahead in sizes.items():
+        monkeypatch.setattr(products, "second_cache_bytes", lambda size=size: size)
+        assert products.reads_ahead(rows) is ahead
+    assert products.reads_ahead(np.ones((4, 8192)))  # 8 rows of 64 KB: half of it
+    assert not products.reads_ahead(np.ones((4, 8193)))
+    assert products.reads_ahead(np.ones((4, 16384), dtype=np.float32))
+    assert not products.reads_ahead(rows.astype(np.uint8))
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_products_are_the_same_whether_rows_are_read_ahead_or_not(ahead, monkeypatch):
+    monkeypatch.setattr(products, "LARGE_MATRIX", 0)
+    monkeypatch.setattr(products, "reads_ahead", lambda rows: ahead)
+    rng = np.random.default_rng(0)
+    X, V, weights = rng.standard_normal((203, 31)), rng.standard_normal((31, 1)), rng.random(203)
+    product, _ = DenseProducts(X).normal(V, np.ones(1), weights)
+    assert_same(product, X.T @ (weights[:, None] * (X @ V - 1.0)), 1000.0)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("pair", [False, True])
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.uint32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_entries_are_taken_four_at_a_time_as_without_the_compiler(dtype, kind, pair, gaps):
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal(23).astype(dtype)
+    indices = rng.integers(0, 9, size=23).astype(kind)
+    indices[12:15] = 0  # as where zeros fill a row up: the same place several times
+    if gaps:
+        data, indices = np.repeat(data, 2)[::2], np.repeat(indices, 2)[::2]
+    v = rng.standard_normal((9, 2) if pair else 9)
+    others = np.delete(np.arange(9), indices[3:19])
+
+    @njit
+    def both(data, indices, v):
+        inner = kernels.dot_fours(data, indices, 3, 19, v)
+        kernels.add_fours(data, indices, 3, 19, 0.3, v)
+        return inner
+
+    expected = v.copy()
+    inner = kernels.dot_fours(data, indices, 3, 19, expected)
+    kernels.add_fours(data, indices, 3, 19, 0.3, expected)
+    before = v.copy()
+    assert both(data, indices, v) == pytest.approx(inner, rel=1e-14)
+    np.testing.assert_allclose(v, expected, rtol=1e-14)
+    np.testing.assert_array_equal(v[others], before[others])
+    if pair:
+        np.testing.assert_array_equal(v[:, 0], before[:, 0])
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_sparse_arrays_with_gaps_are_read_as_they_lie(compact, work):
+    X = sparse.csr_array(numbers(60, 40).astype(np.float32).astype(float))  # compact or not
+    gaps = sparse.csr_array(X.shape)
+    gaps.data, gaps.indices = np.repeat(X.data, 2)[::2], np.repeat(X.indices, 2)[::2]
+    gaps.indptr = X.indptr
+    V, weights = np.random.default_rng(0).standard_normal((40, 1)), np.ones(60)
+    product, _ = SparseProducts(gaps, compact=compact).normal(V, np.zeros(1), weights)
+    assert_same(product, X.T @ (X @ V), 100.0)
 
 
 @pytest.mark.parametrize(("kind", "form"), [(DenseProducts, "C"), (SparseProducts, "int32")])

@@ -298,7 +298,7 @@ def _four_values(context: Any, builder: Any, array_type: Any, items: Any, q: Any
 
 
 def _places(builder: Any, indices: Any, q: Any, vector: Any, pair: bool, column: int) -> list[Any]:
-    """Where a vector (d,), or a column of a pair, has the items that four indices from q on name."""
+    """Where a vector, or a column of a pair, has the items that four indices from q on name."""
     places, long = [], ir.IntType(64)
     for lane in range(4):
         index = builder.load(builder.gep(indices, [builder.add(q, ir.Constant(q.type, lane))]))
@@ -371,31 +371,42 @@ def _add_fours(
     return types.void(*kinds), codegen
 
 
-def dot_fours(data: Array, indices: Array, start: int, stop: int, v: Array) -> float:
+def dot_fours(data: Array, indices: Array, start: Any, stop: Any, v: Array) -> float:
     """Σ data_q v[indices_q], q from start to stop, a whole number of fours; in four lanes."""
-    some = slice(int(start), int(stop))
-    return float(data[some].astype(np.float64) @ (v if v.ndim == 1 else v[:, 0])[indices[some]])
+    total = 0.0
+    for q in range(start, stop):
+        total += np.float64(data[q]) * (v[indices[q]] if v.ndim == 1 else v[indices[q], 0])
+    return total
 
 
 @overload(dot_fours, strict=False)
 def _choose_dot_fours(data: Any, indices: Any, start: Any, stop: Any, v: Any) -> Any:
+    if not _lie_together(data, indices, v):
+        return dot_fours
     return lambda data, indices, start, stop, v: _dot_fours(data, indices, start, stop, v)
 
 
-def add_fours(data: Array, indices: Array, start: int, stop: int, factor: float, v: Array) -> None:
+def add_fours(data: Array, indices: Array, start: Any, stop: Any, factor: float, v: Array) -> None:
     """v[indices_q] += factor · data_q, q from start to stop, a whole number of fours."""
-    some = slice(int(start), int(stop))
-    into = v if v.ndim == 1 else v[:, 1]
-    np.add.at(into, indices[some], factor * data[some].astype(np.float64))
+    for q in range(start, stop):
+        if v.ndim == 1:
+            v[indices[q]] += factor * np.float64(data[q])
+        else:
+            v[indices[q], 1] += factor * np.float64(data[q])
 
 
 @overload(add_fours, strict=False)
-def _choose_add_fours(
-    data: Any, indices: Any, start: Any, stop: Any, factor: Any, v: Any
-) -> Any:
+def _choose_add_fours(data: Any, indices: Any, start: Any, stop: Any, factor: Any, v: Any) -> Any:
+    if not _lie_together(data, indices, v):
+        return add_fours
     return lambda data, indices, start, stop, factor, v: _add_fours(
         data, indices, start, stop, factor, v
     )
+
+
+def _lie_together(*arrays: Any) -> bool:
+    """Whether no array, by its type, has gaps between its items."""
+    return all(array.layout == "C" for array in arrays)
 
 
 # ----------------------------------------------------------------------------------------
@@ -2016,9 +2027,7 @@ def _normal_by_quarters(
         s2 = _weighed_residual(a2, i + 2 * quarter, shifts, weights, residual)
         s3 = _weighed_residual(a3, i + 3 * quarter, shifts, weights, residual)
         ahead = min(i + 1, last)  # the last one once more, for nothing
-        a0, a1, a2, a3 = _add_and_multiply_four(
-            rows, i, ahead, quarter, s0, s1, s2, s3, v, product
-        )
+        a0, a1, a2, a3 = _add_and_multiply_four(rows, i, ahead, quarter, s0, s1, s2, s3, v, product)
 
 
 @njit(nogil=True, cache=True)
