@@ -224,9 +224,9 @@ class SparseProducts:
             R = (self.X @ V - shift) * weights[:, None]
             return self._small_adjoint(R), R.sum(axis=0)
         if V.shape[1] == 1:
-            shifts = np.full(weights.size, shift[0])
+            shifts = np.full(weights.size, shift[0]) if shift[0] else self._no_shifts
             R, product = self._vector_residual(V, shifts, weights, every=False)
-            return product, weights @ R
+            return product, np.array([weights @ R[:, 0]])
         from sketchridge import kernels
 
         padded, ranges = _padded(V), self.row_ranges()
@@ -292,6 +292,11 @@ class SparseProducts:
         if 8 * d <= FIRST_CACHE_BYTES or self.X.indices.nbytes > self.room:
             return False
         return self.vector_products > BEFORE_ORDERING
+
+    @cached_property
+    def _no_shifts(self) -> Array:
+        """For products that are not centred, (n,)."""
+        return np.zeros(self.X.shape[0])
 
     @cached_property
     def compacted(self) -> SparseProducts:

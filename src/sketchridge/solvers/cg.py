@@ -159,8 +159,9 @@ def _iterates_from(
         image = stored.gram(direction)
         problem.passes += stored is not problem
         step = vectors.step(direction, image, problem.lam, energy, W, gradient)
-        travelled = travelled + np.abs(step) * np.linalg.norm(direction, axis=0)
-        products += 1
+        if stored is problem:
+            length = np.sqrt(vectors.products(direction, direction))
+            travelled, products = travelled + np.abs(step) * length, products + 1
         objective = objective - 0.5 * step * energy
         previous = np.where(energy > 0, energy, 1.0)
         steepest = preconditioner.apply(gradient)
