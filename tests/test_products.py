@@ -399,6 +399,22 @@ def test_sparse_arrays_with_gaps_are_read_as_they_lie(compact, work):
     assert_same(product, X.T @ (X @ V), 100.0)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_small_entries_of_a_long_sparse_row_are_not_lost_beside_a_large_one(gaps, monkeypatch):
+    monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
+    d, small = 20000, np.sqrt(0.49 * np.finfo(float).eps)
+    X = sparse.csr_array(np.append(1.0, np.full(d - 1, small))[None])
+    v = X.data.copy()
+    if gaps:
+        X.data = np.repeat(X.data, 2)[::2]
+    fast = SparseProducts(X)
+    exact = 1 + (d - 1) * Fraction(small) ** 2
+    unit = 4 * np.finfo(float).eps * fast.rounding_factor
+    R, _ = fast.residual(v[:, None], np.zeros((1, 1)), np.zeros(1), np.ones(1))
+    for product in (R, fast.multiply(v[:, None])):
+        assert abs(float(Fraction(product[0, 0]) - exact)) <= 0.5 * unit
+
+
 @pytest.mark.parametrize(("kind", "form"), [(DenseProducts, "C"), (SparseProducts, "int32")])
 def test_vectors_in_any_memory_order_will_do(kind, form, work, tmp_path):
     fast, X = made(kind, form, (37, 11), tmp_path)

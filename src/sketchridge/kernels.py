@@ -4,8 +4,9 @@ All helpers of a cached kernel live in this file, for numba's cache does not not
 helper in another file. A matrix of rows is either a C-ordered array or a `CSR` tuple: a kernel is
 written once, over small functions that `on_rows` resolves by the type of the rows.
 
-State is float64 whatever the type of the data. Loops over sparse rows use plain accumulators and
-unsigned indices: with `fastmath` LLVM emits hardware gathers there, which are slower.
+State is float64 whatever the type of the data. Loops over sparse rows take four
+entries at a time, in LLVM that is written out (`dot_fours`), or use plain accumulators and unsigned
+indices: with `fastmath` LLVM emits hardware gathers there, which are slower.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ SUMS = 14  # of four rows with u and the gradient, and with each other
 ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
 LONG_ROW = 1750  # columns from which on four rows are read together (docs/decisions/02)
-PIECE = 512  # columns that are summed up in one go, where a row is summed piece by piece
+# Columns of a row that are summed up in one go: few lanes are enough for so many, or two for these.
+PIECE, SHORT_PIECE = 512, 256
 # An unsigned index needs no test for being negative.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
@@ -371,17 +373,27 @@ def _add_fours(
     return types.void(*kinds), codegen
 
 
+@njit(nogil=True, cache=True)
+def _entry_product(data: Array, indices: Array, q: int, v: Array) -> float:
+    """data_q v[indices_q], where v may be a pair."""
+    j = np.uint64(indices[q])
+    return np.float64(data[q]) * (v[j] if v.ndim == 1 else v[j, 0])
+
+
 def dot_fours(data: Array, indices: Array, start: Any, stop: Any, v: Array) -> float:
     """Σ data_q v[indices_q], q from start to stop, a whole number of fours; in four lanes."""
-    total = 0.0
-    for q in range(start, stop):
-        total += np.float64(data[q]) * (v[indices[q]] if v.ndim == 1 else v[indices[q], 0])
-    return total
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    for q in range(start, stop, FOUR):
+        a += _entry_product(data, indices, q, v)
+        b += _entry_product(data, indices, q + ONE, v)
+        c += _entry_product(data, indices, q + TWO, v)
+        d += _entry_product(data, indices, q + THREE, v)
+    return (a + b) + (c + d)
 
 
 @overload(dot_fours, strict=False)
 def _choose_dot_fours(data: Any, indices: Any, start: Any, stop: Any, v: Any) -> Any:
-    if not _lie_together(data, indices, v):
+    if not _are_plain(data, indices, v):
         return dot_fours
     return lambda data, indices, start, stop, v: _dot_fours(data, indices, start, stop, v)
 
@@ -397,16 +409,17 @@ def add_fours(data: Array, indices: Array, start: Any, stop: Any, factor: float,
 
 @overload(add_fours, strict=False)
 def _choose_add_fours(data: Any, indices: Any, start: Any, stop: Any, factor: Any, v: Any) -> Any:
-    if not _lie_together(data, indices, v):
+    if not _are_plain(data, indices, v):
         return add_fours
     return lambda data, indices, start, stop, factor, v: _add_fours(
         data, indices, start, stop, factor, v
     )
 
 
-def _lie_together(*arrays: Any) -> bool:
-    """Whether no array, by its type, has gaps between its items."""
-    return all(array.layout == "C" for array in arrays)
+def _are_plain(data: Any, indices: Any, v: Any) -> bool:
+    """Whether vectors can be loaded: floats, for a v in float64, and no gaps between the items."""
+    floats = isinstance(data.dtype, types.Float) and v.dtype == types.float64
+    return floats and all(array.layout == "C" for array in (data, indices, v))
 
 
 # ----------------------------------------------------------------------------------------
@@ -416,9 +429,13 @@ def _lie_together(*arrays: Any) -> bool:
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
 def _dense_dot(x: Array, v: Array) -> float:
+    """Inner product of x and v (d,), piece by piece: LLVM may make the sums in few lanes."""
     total = 0.0
-    for j in range(x.size):
-        total += wide(x[j]) * v[j]
+    for start in range(0, x.size, PIECE):
+        some = 0.0
+        for j in range(np.uint64(start), np.uint64(min(start + PIECE, x.size))):
+            some += wide(x[j]) * wide(v[j])
+        total += some
     return total
 
 
@@ -1701,11 +1718,7 @@ def csr_column_sums(
 def dense_row_squares(X: Array, start: int, stop: int, norms: Array) -> None:
     """norms_i = ‖x_i‖² for a range of rows."""
     for i in range(start, stop):
-        total = 0.0
-        for j in range(X.shape[1]):
-            value = np.float64(X[i, j])
-            total += value * value
-        norms[i] = total
+        norms[i] = _dense_dot(X[i], X[i])
 
 
 @njit(nogil=True, cache=True, fastmath=REORDERED)
@@ -1930,21 +1943,27 @@ def _four_products(rows: Array, i: int, v: Array) -> tuple[float, float, float, 
     """x_iᵀv of four dense rows from i on.
 
     Short rows are read one after the other, as they lie in memory: four places that are few lines
-    apart keep the hardware from reading ahead. Long ones together, for v is no longer at hand.
+    apart keep the hardware from reading ahead. Long ones together, for v is no longer at hand, and
+    bytes, which are bound by arithmetic.
     """
-    if v.size < LONG_ROW:
+    if v.size < LONG_ROW and rows.itemsize > 1:
         return (
             _dense_dot(rows[i], v),
             _dense_dot(rows[i + 1], v),
             _dense_dot(rows[i + 2], v),
             _dense_dot(rows[i + 3], v),
         )
+    i0 = np.uint64(i)
+    i1, i2, i3 = i0 + ONE, i0 + TWO, i0 + THREE
     a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-    for j in range(v.size):
-        a0 += wide(rows[i, j]) * v[j]
-        a1 += wide(rows[i + 1, j]) * v[j]
-        a2 += wide(rows[i + 2, j]) * v[j]
-        a3 += wide(rows[i + 3, j]) * v[j]
+    for start in range(0, v.size, PIECE):
+        b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
+        for j in range(np.uint64(start), np.uint64(min(start + PIECE, v.size))):
+            b0 += wide(rows[i0, j]) * v[j]
+            b1 += wide(rows[i1, j]) * v[j]
+            b2 += wide(rows[i2, j]) * v[j]
+            b3 += wide(rows[i3, j]) * v[j]
+        a0, a1, a2, a3 = a0 + b0, a1 + b1, a2 + b2, a3 + b3
     return a0, a1, a2, a3
 
 
@@ -1962,7 +1981,7 @@ def _add_four(
 def _add_and_multiply_four(
     rows: Array,
     i: int,
-    ahead: int,
+    following: int,
     apart: int,
     s0: float,
     s1: float,
@@ -1973,15 +1992,15 @@ def _add_and_multiply_four(
 ) -> tuple[float, float, float, float]:
     """Add multiples of four dense rows to product (d,), and multiply four others with v.
 
-    Those that are added begin with i, the others with `ahead`; each is `apart` from the one before.
+    Those that are added begin with i, the others with `following`; each four are so far apart.
     """
-    i0, k0, step = np.uint64(i), np.uint64(ahead), np.uint64(apart)
+    i0, k0, step = np.uint64(i), np.uint64(following), np.uint64(apart)
     i1, i2, i3 = i0 + step, i0 + TWO * step, i0 + THREE * step
     k1, k2, k3 = k0 + step, k0 + TWO * step, k0 + THREE * step
     a0, a1, a2, a3 = 0.0, 0.0, 0.0, 0.0
-    for start in range(0, v.size, PIECE):  # four lanes are few for the sums of a long row
+    for start in range(0, v.size, SHORT_PIECE):
         b0, b1, b2, b3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(np.uint64(start), np.uint64(min(start + PIECE, v.size))):
+        for j in range(np.uint64(start), np.uint64(min(start + SHORT_PIECE, v.size))):
             first = s0 * wide(rows[i0, j]) + s1 * wide(rows[i1, j])
             product[j] += first + s2 * wide(rows[i2, j]) + s3 * wide(rows[i3, j])
             b0 += wide(rows[k0, j]) * v[j]
@@ -2012,10 +2031,10 @@ def _normal_by_quarters(
     residual: Array,
     product: Array,
 ) -> None:
-    """`dense_normal_vector` for so many rows from start on, and for as many after each, four times.
+    """`dense_normal_vector` for four quarters of so many rows each, from start on.
 
-    A row of each quarter is read while the one before it is added. Each is read onwards, to its
-    end: places that are far apart do not keep the hardware from reading ahead.
+    The next row of each quarter is read while this one is added. Each quarter is read onwards, to
+    its end: places that are far apart do not keep the hardware from reading ahead.
     """
     last = start + quarter - 1
     i1, i2, i3 = start + quarter, start + 2 * quarter, start + 3 * quarter
