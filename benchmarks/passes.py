@@ -3,11 +3,11 @@
     SKETCHRIDGE_DATA=folder PYTHONPATH=. python benchmarks/passes.py
 
 Dense rows: four at a time, and with the next four read while these are added, which is what is
-taken where a core's second-level cache is large (docs/decisions/02); in float64, float32 and in
-bytes, which are never read ahead. Sparse rows: as given, and in the few bytes of their compact
-copy, with the columns in the order of their entries (docs/decisions/25); gigabytes are those of X
-as given. Every way in turn with X v by BLAS or scipy; medians, and the quartiles of the ratio.
-Sparse data is rcv1_subsets.npz and imdb_tfidf.npz.
+taken on Intel's processors (docs/decisions/02); in float64, float32 and in bytes, which are never
+read ahead. Sparse rows: as given, and in the few bytes of their compact copy, with the columns in
+the order of their entries (docs/decisions/25); gigabytes are those of X as given. Every way in turn
+with X v by BLAS or scipy; medians, and the quartiles of the ratio. Sparse data is rcv1_subsets.npz
+and imdb_tfidf.npz.
 """
 
 import os

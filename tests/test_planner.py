@@ -64,6 +64,21 @@ def test_speeds_are_measured_once_and_read_from_the_file_after(monkeypatch):
     assert json.loads(machine.cache_file().read_text())["flops"] == FAST.flops
 
 
+@pytest.mark.parametrize(
+    ("told", "intels"),
+    [("vendor_id\t: GenuineIntel\n", True), ("vendor_id\t: AuthenticAMD\n", False), (None, False)],
+)
+def test_whose_the_processor_is_is_what_the_system_tells(told, intels, tmp_path, monkeypatch):
+    if told is not None:
+        (tmp_path / "cpuinfo").write_text(told)
+    monkeypatch.setattr(machine, "PROCESSOR", tmp_path / "cpuinfo")
+    machine.is_intels.cache_clear()
+    try:
+        assert machine.is_intels() is intels
+    finally:
+        machine.is_intels.cache_clear()
+
+
 @pytest.mark.parametrize(("told", "size"), [("1280K\n", 1280 << 10), ("2M", 0), ("", 0), (None, 0)])
 def test_the_second_cache_is_what_the_system_tells(told, size, tmp_path, monkeypatch):
     if told is not None:

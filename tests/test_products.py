@@ -337,6 +337,7 @@ def test_four_rows_together_do_not_lose_small_terms_beside_a_large_one(d, ahead)
 
 def test_rows_are_read_ahead_where_a_large_cache_holds_eight(monkeypatch):
     rows = np.ones((4, 1000))
+    monkeypatch.setattr(products, "is_intels", lambda: True)
     sizes = {0: False, 512 << 10: False, 1 << 20: True}
     for size, ahead in sizes.items():
         monkeypatch.setattr(products, "second_cache_bytes", lambda size=size: size)
@@ -345,6 +346,8 @@ def test_rows_are_read_ahead_where_a_large_cache_holds_eight(monkeypatch):
     assert not products.reads_ahead(np.ones((4, 8193)))
     assert products.reads_ahead(np.ones((4, 16384), dtype=np.float32))
     assert not products.reads_ahead(rows.astype(np.uint8))
+    monkeypatch.setattr(products, "is_intels", lambda: False)
+    assert not products.reads_ahead(rows)
 
 
 @pytest.mark.parametrize("ahead", [False, True])

@@ -26,7 +26,8 @@ VECTOR_SIDE = 4000
 BLOCK_SIDE = 1000
 SPARSE_ROWS, SPARSE_ENTRIES = 20_000, 60
 REPEATS = 3
-# Where Linux tells the size of a core's second-level cache, in kilobytes.
+# Where Linux tells whose the processor is, and a core's second-level cache, in kilobytes.
+PROCESSOR = Path("/proc/cpuinfo")
 SECOND_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
 
 
@@ -81,6 +82,15 @@ def _write(path: Path, machine: Machine) -> None:
             file.write(json.dumps(asdict(machine), indent=1).encode())
     except OSError:
         return
+
+
+@cache
+def is_intels() -> bool:
+    """Whether the processor is one of Intel's; false where it is not known."""
+    try:
+        return "GenuineIntel" in PROCESSOR.read_text()
+    except OSError:
+        return False
 
 
 @cache

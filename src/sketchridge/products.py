@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.machine import second_cache_bytes
+from sketchridge.machine import is_intels, second_cache_bytes
 from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Array = NDArray[np.float64]
@@ -41,7 +41,8 @@ LARGE_MATRIX = 2_000_000
 # Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
 FEW_COLUMNS = 1000
 SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
-# Rows are read ahead where half of a core's second-level cache holds eight, if it is a large one.
+# Rows are read ahead on Intel's processors, where half of a core's second-level cache, a large one,
+# holds eight of them (docs/decisions/02).
 READ_AHEAD, SHARE_OF_CACHE, LARGE_CACHE = 8, 0.5, 1 << 20
 SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
 MIRRORED = 64  # rows at a time: a square of so many is in the first cache
@@ -359,10 +360,12 @@ class DenseProducts:
 def reads_ahead(rows: NDArray[Any]) -> bool:
     """Whether four rows are read while the four before them are added.
 
-    Not those of codes, which are bound by arithmetic.
+    A core of AMD's takes nearly all the bandwidth without that. Not codes either, which are bound
+    by arithmetic.
     """
     cache, size = second_cache_bytes(), READ_AHEAD * rows.shape[1] * rows.itemsize
-    return rows.dtype.kind == "f" and cache >= LARGE_CACHE and size <= SHARE_OF_CACHE * cache
+    fits = cache >= LARGE_CACHE and size <= SHARE_OF_CACHE * cache
+    return is_intels() and fits and rows.dtype.kind == "f"
 
 
 class ColumnProducts(DenseProducts):
