@@ -4,9 +4,9 @@ All helpers of a cached kernel live in this file, for numba's cache does not not
 helper in another file. A matrix of rows is either a C-ordered array or a `CSR` tuple: a kernel is
 written once, over small functions that `on_rows` resolves by the type of the rows.
 
-State is float64 whatever the type of the data. Loops over sparse rows take four
-entries at a time, in LLVM that is written out (`dot_fours`), or use plain accumulators and unsigned
-indices: with `fastmath` LLVM emits hardware gathers there, which are slower.
+State is float64 whatever the type of the data. Loops over sparse rows take four entries at a time,
+in LLVM that is written out (`dot_fours`), or use plain accumulators and unsigned indices: with
+`fastmath` LLVM emits hardware gathers there, which are slower.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SUMS = 14  # of four rows with u and the gradient, and with each other
 ALONE = -1
 SPINS = 4096  # looks at a flag before the core is offered to others
 LONG_ROW = 1750  # columns from which on four rows are read together (docs/decisions/02)
-# Columns of a row that are summed up in one go: few lanes are enough for so many, or two for these.
+# Columns of a row that are summed up in one go: four lanes are enough for so many, or two for half.
 PIECE, SHORT_PIECE = 512, 256
 # An unsigned index needs no test for being negative.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
@@ -2045,8 +2045,10 @@ def _normal_by_quarters(
         s1 = _weighed_residual(a1, i + quarter, shifts, weights, residual)
         s2 = _weighed_residual(a2, i + 2 * quarter, shifts, weights, residual)
         s3 = _weighed_residual(a3, i + 3 * quarter, shifts, weights, residual)
-        ahead = min(i + 1, last)  # the last one once more, for nothing
-        a0, a1, a2, a3 = _add_and_multiply_four(rows, i, ahead, quarter, s0, s1, s2, s3, v, product)
+        following = min(i + 1, last)  # the last one once more, for nothing
+        a0, a1, a2, a3 = _add_and_multiply_four(
+            rows, i, following, quarter, s0, s1, s2, s3, v, product
+        )
 
 
 @njit(nogil=True, cache=True)
