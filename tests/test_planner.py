@@ -65,30 +65,26 @@ def test_speeds_are_measured_once_and_read_from_the_file_after(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("told", "intels"),
-    [("vendor_id\t: GenuineIntel\n", True), ("vendor_id\t: AuthenticAMD\n", False), (None, False)],
+    ("ask", "place", "told", "known"),
+    [
+        (machine.is_intels, "PROCESSOR", "vendor_id\t: GenuineIntel\n", True),
+        (machine.is_intels, "PROCESSOR", "vendor_id\t: AuthenticAMD\n", False),
+        (machine.is_intels, "PROCESSOR", None, False),
+        (machine.second_cache_bytes, "SECOND_CACHE", "1280K\n", 1280 << 10),
+        (machine.second_cache_bytes, "SECOND_CACHE", "2M", 0),
+        (machine.second_cache_bytes, "SECOND_CACHE", "", 0),
+        (machine.second_cache_bytes, "SECOND_CACHE", None, 0),
+    ],
 )
-def test_whose_the_processor_is_is_what_the_system_tells(told, intels, tmp_path, monkeypatch):
+def test_the_processor_is_what_the_system_tells(ask, place, told, known, tmp_path, monkeypatch):
     if told is not None:
-        (tmp_path / "cpuinfo").write_text(told)
-    monkeypatch.setattr(machine, "PROCESSOR", tmp_path / "cpuinfo")
-    machine.is_intels.cache_clear()
+        (tmp_path / "told").write_text(told)
+    monkeypatch.setattr(machine, place, tmp_path / "told")
+    ask.cache_clear()
     try:
-        assert machine.is_intels() is intels
+        assert ask() == known
     finally:
-        machine.is_intels.cache_clear()
-
-
-@pytest.mark.parametrize(("told", "size"), [("1280K\n", 1280 << 10), ("2M", 0), ("", 0), (None, 0)])
-def test_the_second_cache_is_what_the_system_tells(told, size, tmp_path, monkeypatch):
-    if told is not None:
-        (tmp_path / "size").write_text(told)
-    monkeypatch.setattr(machine, "SECOND_CACHE", tmp_path / "size")
-    machine.second_cache_bytes.cache_clear()
-    try:
-        assert machine.second_cache_bytes() == size
-    finally:
-        machine.second_cache_bytes.cache_clear()
+        ask.cache_clear()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"flops": 1}', '{"flops": -1}', "\x00"])
