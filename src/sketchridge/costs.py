@@ -73,8 +73,9 @@ BY_BLOCKS = 0.75
 NARROW_READS, NARROW_FIXED = 6.0, 2e-3
 # A triangular solve with one vector runs on one thread, at this share of the bandwidth.
 SOLVE_SHARE = 0.5
-# Seconds that an iteration takes besides: handing the work to the threads, and the small vectors.
-ITERATION = 5e-4
+# Seconds that an iteration takes besides: handing the work to the threads, and the small vectors;
+# less where there is no factor to apply.
+ITERATION, PLAIN_ITERATION = 5e-4, 3e-4
 SKETCH, DIRECT = 4e-3, 3e-3  # and a sketch, and a direct solve
 
 
@@ -184,7 +185,7 @@ class Costs:
     def cg_iteration(self, rank: int, narrow: bool = False) -> float:
         """A product with C, by the copy in float32 if there is one, and P⁻¹ of a low rank."""
         applied = 16.0 * self.d * rank * self.targets / self.machine.bandwidth
-        return self._pass(narrow) + applied + ITERATION
+        return self._pass(narrow) + applied + PLAIN_ITERATION
 
     def factored_iteration(self, rows: int, narrow: bool = False, groups: int = 1) -> float:
         """A product with C, two triangular solves, and two products with rows fewer than d."""
