@@ -10,10 +10,11 @@ from scipy import sparse
 from sketchridge import SDCA, Kaczmarz, Ridge, kernels, solve
 from sketchridge.certificate import RidgeCurvature, certified_gap
 from sketchridge.costs import Costs, shared_epochs
+from sketchridge.evaluation import DualPoint
 from sketchridge.machine import Machine
 from sketchridge.planner import plan
 from sketchridge.preconditioner import NoPreconditioner
-from sketchridge.problem import DualPoint, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Status
 from sketchridge.solvers import weighed
 from sketchridge.solvers.components import Shuffler

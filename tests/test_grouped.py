@@ -10,7 +10,7 @@ from sketchridge import Embedding, solve
 from sketchridge.costs import Costs, embedded_iterations
 from sketchridge.machine import Machine
 from sketchridge.preconditioner import embedding, grouped, narrow
-from sketchridge.preconditioner.factor import SketchedRows
+from sketchridge.preconditioner.sketched_rows import SketchedRows
 from sketchridge.threads import single_threaded_blas
 from tests import literal
 from tests.problems import make, with_spectrum

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sketchridge import Embedding, NoPreconditioner, machine, planner, solve
+from sketchridge import Direct, Embedding, NoPreconditioner, machine, solve
 from sketchridge.costs import (
     HELD_BY_ROWS,
+    STARTS_AT,
     Costs,
     SpectrumGuess,
     embedded_iterations,
@@ -19,7 +20,8 @@ from sketchridge.costs import (
 )
 from sketchridge.driver import make_problem
 from sketchridge.machine import Machine
-from sketchridge.planner import Pace, plan
+from sketchridge.planner import Pace, candidates, looks, plan, planning
+from sketchridge.planner.choice import Candidate
 from sketchridge.run import Run
 from tests.problems import with_spectrum
 
@@ -160,7 +162,7 @@ def few_degrees(lam):
 
 
 def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded(monkeypatch):
-    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)  # the problem is small for counting them
+    monkeypatch.setattr(looks, "COUNTED_SHARE", 0.1)  # the problem is small for counting them
     for lam, few in [(1e-8, True), (1e-14, False)]:
         choice = plan(few_degrees(lam), 1e-6, None, np.random.default_rng(0), FAST)
         spec = choice.preconditioner
@@ -172,19 +174,19 @@ def test_where_few_degrees_of_freedom_are_left_few_rows_are_embedded(monkeypatch
 
 
 def test_the_degrees_of_freedom_are_counted_once_plain_cg_will_not_do(monkeypatch):
-    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)
+    monkeypatch.setattr(looks, "COUNTED_SHARE", 0.1)
     problem, rng = few_degrees(1e-5), np.random.default_rng(0)
     first = plan(problem, 1e-6, None, rng, READING_IS_FREE)
     assert first.otherwise is not None and problem.passes == 0
     plan(problem, 1e-6, None, rng, FAST, tried=True)
-    assert problem.passes == planner.COUNTED_ROWS / problem.n
+    assert problem.passes == looks.COUNTED_ROWS / problem.n
 
 
 def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
     problem = few_degrees(1e-5)
     costs = Costs.of(problem, FAST)
     for dimension, few in [(0.02, True), (0.4, True), (20.0, True), (0.3 * problem.d, False)]:
-        found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
+        found = list(candidates.few_rows_candidates(problem, costs, 1e-6, dimension))
         assert bool(found) == few
         assert all(dimension < _rows_of(each) < problem.d and each.passes > 0 for each in found)
 
@@ -192,7 +194,7 @@ def test_next_to_no_degrees_of_freedom_are_held_by_few_rows_too():
 def test_rows_in_groups_cost_less_and_take_more_passes():
     problem, dimension = few_degrees(1e-8), 60.0
     costs = Costs.of(problem, READING_IS_FREE)
-    found = list(planner._few_rows_candidates(problem, costs, 1e-6, dimension))
+    found = list(candidates.few_rows_candidates(problem, costs, 1e-6, dimension))
     by_rows = {}
     for each in found:
         recipe = each.preconditioner
@@ -210,8 +212,8 @@ def test_columns_that_do_not_count_are_not_counted():
     """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
     scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)
     X = np.random.default_rng(0).standard_normal((9000, 800)) * scales
-    squares = planner._column_squares(make_problem(X, X[:, 0], 1e-3)[0])
-    assert planner._columns_that_count(squares, 1e-3) == pytest.approx(200, abs=1)
+    squares = looks.column_squares(make_problem(X, X[:, 0], 1e-3)[0])
+    assert looks.columns_that_count(squares, 1e-3) == pytest.approx(200, abs=1)
 
 
 def test_the_diagonal_counts_at_least_the_effective_dimension():
@@ -220,7 +222,7 @@ def test_the_diagonal_counts_at_least_the_effective_dimension():
     C = X.T @ X / len(X)
     eigenvalues = np.linalg.eigvalsh(C)
     for lam in (1e-1, 1e-3, 1e-5):
-        counted = planner._columns_that_count(np.diag(C).copy(), lam)
+        counted = looks.columns_that_count(np.diag(C).copy(), lam)
         assert np.sum(eigenvalues / (eigenvalues + lam)) < counted < 40
 
 
@@ -231,28 +233,28 @@ def test_the_diagonal_is_guessed_with_the_weights(fit_intercept):
     problem = make_problem(X, X[:, 0], 1e-3, weights, fit_intercept)[0]
     shares = weights / weights.sum()
     centred = X - shares @ X if fit_intercept else X
-    assert planner._column_squares(problem) == pytest.approx(shares @ centred**2)
+    assert looks.column_squares(problem) == pytest.approx(shares @ centred**2)
 
 
 def test_rows_without_weight_tell_nothing_of_the_columns():
     X, weights = np.ones((5000, 30)), np.zeros(5000)
     weights[1] = 1.0
-    squares = planner._column_squares(make_problem(X, X[:, 0], 1e-3, sample_weight=weights)[0])
-    assert planner._columns_that_count(squares, 1e-3) == 30 and planner._scaling(squares) == 0
+    squares = looks.column_squares(make_problem(X, X[:, 0], 1e-3, sample_weight=weights)[0])
+    assert looks.columns_that_count(squares, 1e-3) == 30 and looks.scaling_exponent(squares) == 0
 
 
 def test_columns_that_are_no_numbers_are_left_for_the_reading_to_tell():
     squares = np.array([np.nan, np.inf, 0.0, 1.0])
-    assert planner._columns_that_count(squares, 1e-9) == pytest.approx(3.0)
-    assert planner._columns_that_count(np.zeros(5), 1e-9) == 1.0
+    assert looks.columns_that_count(squares, 1e-9) == pytest.approx(3.0)
+    assert looks.columns_that_count(np.zeros(5), 1e-9) == 1.0
 
 
 def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
     problem = few_degrees(1e-8)
     costs = Costs.of(problem, FAST)
-    sure = [planner._candidate(problem, planner.Direct(), NoPreconditioner(), 4, 1.0, sure=True)]
+    sure = [Candidate.of(problem, Direct(), NoPreconditioner(), 4, 1.0, sure=True)]
     counted = {
-        limit: planner._dimension(problem, costs, sure, limit, np.random.default_rng(0))
+        limit: looks.effective_dimension(problem, costs, sure, limit, np.random.default_rng(0))
         for limit in (1e6, np.inf)
     }
     assert counted[1e6] == problem.d and counted[np.inf] < 300
@@ -261,7 +263,7 @@ def test_the_degrees_of_freedom_are_not_counted_beyond_the_memory():
 def test_what_can_certify_no_more_gives_way_to_the_sure_method(monkeypatch):
     """Rounding hides more or less of the gap, as the preconditioner is."""
     pretend(monkeypatch, FAST)
-    monkeypatch.setattr(planner, "COUNTED_SHARE", 0.1)
+    monkeypatch.setattr(looks, "COUNTED_SHARE", 0.1)
     monkeypatch.setattr("sketchridge.run.FAR", np.inf)  # the guess is judged
     first = []
     truly_stuck = Run._is_stuck
@@ -285,7 +287,7 @@ def test_what_can_certify_no_more_gives_way_to_the_sure_method(monkeypatch):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_plan_tells_what_was_weighed_and_the_answer_is_right(monkeypatch, sparse):
     pretend(monkeypatch, READING_IS_FREE)
-    monkeypatch.setattr(planner, "FIRST_SHARE", 0.0)
+    monkeypatch.setattr(planning, "FIRST_SHARE", 0.0)
     X, y, lam = problem_of(3000, 1500, 1.0, 1e-4, sparse=sparse)
     solution = solve(X, y, lam, tol=1e-8, random_state=0)
     assert solution.converged
@@ -385,7 +387,7 @@ def test_a_guessed_spectrum_counts_degrees_of_freedom_and_shifts_by_them(power):
 def test_few_columns_have_rows_with_a_shift_too():
     problem = make_problem(np.random.default_rng(0).standard_normal((50, 6)), np.ones(50), 1e-6)[0]
     guess = SpectrumGuess(np.ones(1), 5.0, 6)
-    found = planner._shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
+    found = candidates.shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
     assert all(candidate.preconditioner.rows >= 1 for candidate in found)
 
 
@@ -398,7 +400,7 @@ def test_few_rows_with_a_shift_need_about_the_passes_that_are_foretold():
     problem = make_problem(X, y, 1e-7)[0]
     values = np.linalg.eigvalsh(X.T @ X / 3000)[::-1]
     guess = SpectrumGuess(values[:10], float(values[10:].sum()), 1000)
-    found = planner._shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
+    found = candidates.shifted_candidates(problem, Costs.of(problem, FAST), 1e-6, guess)
     shifted = [candidate for candidate in found if candidate.preconditioner.shift > 1e-7]
     assert len(shifted) >= 4
     for candidate in shifted:
@@ -529,7 +531,7 @@ def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
     recipes = [each.preconditioner for each in every if isinstance(each.preconditioner, Embedding)]
     assert {recipe.storage for recipe in recipes} == {"float32", "float64"}
     for limit in sorted({each.memory for each in every}):
-        kept = planner._fitting(iter(every), limit)
+        kept = candidates.those_that_fit(iter(every), limit)
         for each in every:
             alike = [k for k in kept if _rows_of(k) == _rows_of(each) and k.solver == each.solver]
             assert len(alike) <= 1
@@ -538,8 +540,8 @@ def test_of_two_storages_the_cheaper_one_that_fits_is_planned():
 
 
 def _sure(problem, costs):
-    squares = planner._column_squares(problem)
-    return planner._sure_candidates(problem, costs, 1e-6, squares)
+    squares = looks.column_squares(problem)
+    return candidates.sure_candidates(problem, costs, 1e-6, squares)
 
 
 def _rows_of(candidate):
@@ -555,8 +557,8 @@ def test_forecasts_are_of_the_rows_that_are_taken(n, d):
         recipe = candidate.preconditioner
         if isinstance(recipe, Embedding):
             assert recipe.rows > d
-            iterations = embedded_iterations(recipe.rows, n, d, 1e-6, planner.STARTS_AT)
-            expected = found.setdefault(recipe.rows, iterations + planner.BESIDES)
+            iterations = embedded_iterations(recipe.rows, n, d, 1e-6, STARTS_AT)
+            expected = found.setdefault(recipe.rows, iterations + candidates.BESIDES)
             assert candidate.passes == pytest.approx(expected)
     assert found
 

@@ -12,9 +12,10 @@ from sketchridge.columns import scaled_copy
 from sketchridge.preconditioner import base, embedding, narrow
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
-from sketchridge.preconditioner.factor import SketchedRows, factorise
+from sketchridge.preconditioner.factor import factorise
 from sketchridge.preconditioner.row_sampling import RowSample, counted_dimension, leverage
 from sketchridge.preconditioner.sketched import probe_vector
+from sketchridge.preconditioner.sketched_rows import SketchedRows
 from sketchridge.problem import RidgeProblem
 from sketchridge.threads import single_threaded_blas
 from tests import literal

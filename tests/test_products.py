@@ -12,14 +12,9 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from sketchridge import kernels, products, sparse_products, threads
-from sketchridge.products import (
-    ColumnProducts,
-    DenseProducts,
-    SampledProducts,
-    add_gram,
-    gathered_sums,
-    mirrored,
-)
+from sketchridge.gram import add_gram, mirrored
+from sketchridge.products import ColumnProducts, DenseProducts, SampledProducts
+from sketchridge.row_sums import gathered_sums
 from sketchridge.sparse_products import SparseProducts
 from sketchridge.threads import run_shared
 from tests.problems import dense_of

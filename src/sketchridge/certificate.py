@@ -17,7 +17,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.problem import Evaluation, Problem
+from sketchridge.evaluation import Evaluation
+from sketchridge.problem import Problem
 from sketchridge.sketch import LowerBound
 
 Array = NDArray[np.float64]

@@ -9,14 +9,9 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.products import (
-    CACHED_BLOCK_BYTES,
-    LARGE_MATRIX,
-    even_ranges,
-    longest_sum,
-    summed,
-)
+from sketchridge.products import CACHED_BLOCK_BYTES, LARGE_MATRIX
 from sketchridge.sparse_products import SMALL_WORK, SparseProducts, row_sums_of_squares
+from sketchridge.summing import even_ranges, longest_sum, summed
 from sketchridge.threads import run_all, run_shared, thread_count
 
 Array = NDArray[np.float64]

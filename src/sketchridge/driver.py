@@ -14,10 +14,11 @@ from numpy.typing import DTypeLike, NDArray
 from sketchridge import validation
 from sketchridge.certificate import Metric, certified_gap
 from sketchridge.checkpoint import Checkpoint
+from sketchridge.evaluation import Evaluation
 from sketchridge.machine import this_machine
 from sketchridge.planner import Choice, choose, memory_needed
 from sketchridge.preconditioner import Rank
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.run import Best, Callback, Limits, Run
 from sketchridge.solution import Solution
 from sketchridge.threads import single_threaded_blas

@@ -18,7 +18,8 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.columns import scaled_copy
-from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.evaluation import Evaluation
+from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.products import Products
 from sketchridge.sparse_products import SparseProducts
 

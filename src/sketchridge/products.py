@@ -6,16 +6,16 @@ that comes out is float64. A float32 matrix is widened block by block, never as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.gram import add_gram, gram_by_rows, mirrored
 from sketchridge.machine import is_intels, second_cache_bytes
+from sketchridge.summing import added, even_ranges, longest_sum, summed
 from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
 
 Array = NDArray[np.float64]
@@ -38,14 +38,10 @@ UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 32
 LONGEST_LANE = 7.5
 # Of fewer elements than this the compiled kernels are not worth loading numba for.
 LARGE_MATRIX = 2_000_000
-# Up to so many columns every thread may have a Gram matrix of its own rows; else they share one.
-FEW_COLUMNS = 1000
-SMALL_GRAM = 50_000_000  # multiplications: less is done before another thread has begun
 # Rows are read ahead on Intel's processors, where half of a core's second-level cache, a large one,
 # holds eight of them (docs/decisions/02).
 READ_AHEAD, SHARE_OF_CACHE, LARGE_CACHE = 8, 0.5, 1 << 20
 SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
-MIRRORED = 64  # rows at a time: a square of so many is in the first cache
 
 
 class Products(Protocol):
@@ -489,45 +485,6 @@ def thin_product(A: Array, B: Array, longest: int) -> Array:
     return added([(B[start:stop].T @ A[:, start:stop].T).T for start, stop in ranges])
 
 
-def gram_by_rows(n: int, d: int) -> bool:
-    """Whether every thread makes a Gram matrix of its own rows."""
-    return d <= columns_by_rows(n)
-
-
-def columns_by_rows(n: int) -> int:
-    """Up to so many columns it is so: the threads' matrices take no more than n rows of them."""
-    return min(FEW_COLUMNS, n // (2 * thread_count()))
-
-
-def add_gram(A: NDArray[Any], total: NDArray[Any]) -> None:
-    """Add AᵀA to the lower triangle of total (d, d), on all threads; what is above may change.
-
-    Both are float64, or float32.
-    """
-    if A.size * A.shape[1] < SMALL_GRAM:
-        total += A.T @ A
-        return
-
-    def block(i: slice, j: slice) -> None:
-        left = A[:, i]
-        total[i, j] += left.T @ (left if i == j else A[:, j])  # BLAS knows the symmetric one
-
-    with single_threaded_blas():
-        parts = [slice(*ends) for ends in even_ranges(A.shape[1], thread_count())]
-        pairs = [(i, j) for place, i in enumerate(parts) for j in parts[:place]]
-        run_shared([partial(block, i, j) for i, j in [*pairs, *zip(parts, parts, strict=True)]])
-
-
-def mirrored(lower: Array) -> Array:
-    """A symmetric matrix from its lower triangle, in place."""
-    for start in range(0, len(lower), MIRRORED):
-        stop = min(start + MIRRORED, len(lower))
-        lower[start:stop, stop:] = lower[stop:, start:stop].T
-        corner = lower[start:stop, start:stop]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T
-    return lower
-
-
 def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
     """Dense rows in float32, C order, copied by all threads."""
     narrow = np.empty(X.shape, dtype=np.float32)
@@ -540,162 +497,3 @@ def narrow_copy(X: NDArray[Any]) -> NDArray[np.float32]:
 
     run_all([partial(part, start, stop) for start, stop in even_ranges(X.shape[0], thread_count())])
     return narrow
-
-
-def gathered_sums(S: Any, products: DenseProducts, product: Array, norms: Array) -> Array:
-    """S X, written to product (s, d), for a sparse S (s, n) in CSR and dense rows in C order.
-
-    Every row is read where it lies, and a row of the product is made while it is in the cache: this
-    costs one read of X for every entry that a column of S has. The squared norms of the rows that
-    are read go to norms (n,).
-    """
-    from sketchridge import kernels
-
-    rows, factor = products.stored
-    sums = kernels.CSR(factor * S.data, S.indices, S.indptr)
-    ranges = even_ranges(S.shape[0], SHARES * thread_count())
-    gather = partial(kernels.gathered_rows, sums, rows)
-    run_shared([partial(gather, start, stop, product, norms) for start, stop in ranges])
-    norms[S.indices] *= factor**2  # of those that were read now, however often
-    return product
-
-
-@dataclass(frozen=True, eq=False)
-class NarrowSums:
-    """Sums of rows, rounded to float32, and what was seen of them before."""
-
-    rows: NDArray[np.float32]  # (s, d)
-    norms: Array | None  # (n,) the squared norms of the rows that were summed, if they were found
-    image: Array  # (s, 1) the sums' products with a probe
-    slope: Array  # (d, t) the sums' transpose times targets
-    filled: NDArray[np.bool_]  # (d,) the columns that are not all zero
-    size: float  # the sum of the squares
-
-    @classmethod
-    def gathered(
-        cls,
-        S: Any,
-        products: DenseProducts,
-        centring: tuple[Array, Array | None],
-        targets: Array,
-        probe: Array,
-    ) -> NarrowSums:
-        """S X − shift meanᵀ for a sparse S (s, n) in CSR, dense rows in C order and (shift, mean).
-
-        One read of X, as in `gathered_sums`, and nothing else. Targets (s, t), the probe (d, 1).
-        """
-        from sketchridge import kernels
-
-        rows, factor = products.stored
-        (s, n), d = S.shape, rows.shape[1]
-        shift, mean = centring
-        centre = np.zeros(0) if mean is None else mean
-        product, norms, image = np.empty((s, d), np.float32), np.empty(n), np.empty((s, 1))
-        sums = kernels.CSR(factor * S.data, S.indices, S.indptr)
-
-        def part(start: int, stop: int) -> tuple[Array, NDArray[np.bool_], float]:
-            slope, filled = np.zeros((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
-            seen = (product, norms, image[:, 0], slope, filled)
-            size = kernels.gathered_narrow_rows(
-                sums, rows, shift, centre, targets, probe[:, 0], start, stop, *seen
-            )
-            return slope, filled, size
-
-        ranges = even_ranges(s, SHARES * thread_count())
-        slopes, filled, sizes = zip(*run_shared([partial(part, *r) for r in ranges]), strict=True)
-        norms *= factor**2
-        return cls(product, norms, image, added(slopes).T, np.any(filled, axis=0), sum(sizes))
-
-    @classmethod
-    def scattered(
-        cls,
-        S: Any,
-        X: NDArray[Any],
-        centring: tuple[Array, Array | None],
-        targets: Array,
-        probe: Array,
-    ) -> NarrowSums:
-        """The same of dense columns, for an S that has one entry in every column; no norms."""
-        product = np.empty((S.shape[0], X.shape[1]), np.float32)
-        return cls(product, None, *scattered_sums(S, X, centring, targets, probe, product))
-
-
-def scattered_sums(
-    S: Any,
-    X: NDArray[Any],
-    centring: tuple[Array, Array | None],
-    targets: Array,
-    probe: Array,
-    product: NDArray[Any],
-) -> tuple[Array, Array, NDArray[np.bool_], float]:
-    """S X − shift meanᵀ, written to product (s, d) of any type; X in Fortran order, read once.
-
-    Every column is added up by itself, in s sums that stay in the cache. S (s, n) is sparse and has
-    one entry in every column. Returns what `NarrowSums` tells of them, but the rows and the norms.
-    """
-    from sketchridge import kernels
-
-    (s, _), d = S.shape, X.shape[1]
-    thrown, (shift, mean) = S.tocsc(), centring
-    centre = np.zeros(0) if mean is None else mean
-    slope, filled = np.empty((targets.shape[1], d)), np.zeros(d, dtype=np.bool_)
-    sums = partial(kernels.scattered_columns, X.T, thrown.indices, thrown.data, shift, centre)
-
-    def part(start: int, stop: int) -> tuple[Array, float]:
-        image = np.zeros(s)
-        size = sums(targets, probe[:, 0], start, stop, product, image, slope, filled)
-        return image, size
-
-    fours = even_ranges(-(-d // 4), thread_count())  # which are added up together
-    ranges = [(4 * start, min(4 * stop, d)) for start, stop in fours]
-    images, sizes = zip(*run_all([partial(part, *ends) for ends in ranges]), strict=True)
-    return added(images)[:, None], slope.T, filled, float(sum(sizes))
-
-
-def scattering_memory(rows: int) -> int:
-    """The numbers that `scattered_sums` holds besides what it makes: sums, and products."""
-    return 5 * rows * thread_count()
-
-
-def even_ranges(count: int, parts: int) -> list[tuple[int, int]]:
-    """Split 0 … count into at most `parts` ranges of about the same length."""
-    cuts = np.linspace(0, count, min(parts, count) + 1).astype(int).tolist()
-    return list(pairwise(cuts))
-
-
-def longest_sum(n: int) -> int:
-    """How many rows are summed one after another.
-
-    A long sum is made of sums of this length: its rounding error then grows with √n even where
-    all terms are alike and round the same way, and the certificate counts on that.
-    """
-    return max(256, int(16 * np.sqrt(n)))
-
-
-def summed(
-    add: Callable[[int, int, Array], None],
-    ranges: list[tuple[int, int]],
-    shape: tuple[int, ...],
-    longest: int,
-) -> Array:
-    """Sum over ranges of rows, one a thread; `add` adds up to `longest` rows to an array."""
-
-    def part(start: int, stop: int) -> Array:
-        piece, total = np.zeros(shape), np.zeros(shape)
-        with np.errstate(over="ignore", invalid="ignore"):  # rows may not be checked yet
-            for first in range(start, stop, longest):
-                add(first, min(first + longest, stop), piece)
-                total += piece
-                piece.fill(0.0)
-        return total
-
-    return added(run_all([partial(part, start, stop) for start, stop in ranges]))
-
-
-def added(parts: Iterable[Array]) -> Array:
-    """The sum of some parts, one at least, in the memory of the first of them."""
-    others = iter(parts)
-    total = next(others)
-    for other in others:
-        total += other
-    return total

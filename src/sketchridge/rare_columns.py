@@ -18,7 +18,8 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.evaluation import Evaluation
+from sketchridge.problem import RidgeProblem
 from sketchridge.sparse_products import CompactRows, SparseProducts
 from sketchridge.threads import run_all
 

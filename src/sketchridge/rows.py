@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.products import longest_sum
+from sketchridge.summing import longest_sum
 
 Array = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ from sketchridge.certificate import (
     rounding_floor,
 )
 from sketchridge.checkpoint import Checkpoint
+from sketchridge.evaluation import Evaluation
 from sketchridge.planner import Choice, Pace, changed, fallen_back, memory_needed, plan
 from sketchridge.preconditioner import (
     BuiltPreconditioner,
@@ -26,7 +27,7 @@ from sketchridge.preconditioner import (
     NoPreconditioner,
     Preconditioner,
 )
-from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.sketch import random_range
 from sketchridge.solution import Plan, Record, Solution, Status
 from sketchridge.solvers import Iterate

@@ -12,7 +12,7 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
-from sketchridge.products import added, even_ranges, longest_sum, summed
+from sketchridge.summing import added, even_ranges, longest_sum, summed
 from sketchridge.threads import run_all, thread_count
 
 Array = NDArray[np.float64]

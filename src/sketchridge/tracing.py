@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from sketchridge.certificate import SketchCurvature, certified_gap
 from sketchridge.decomposition import Decomposition, decompose, is_singular
 from sketchridge.driver import Controls, solve_problem
+from sketchridge.evaluation import Evaluation
 from sketchridge.krylov import KrylovSpace
 from sketchridge.planner import DIRECT_SIZE
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Plan, Record, Status
 from sketchridge.threads import single_threaded_blas
 from sketchridge.validation import check_lam

@@ -12,7 +12,8 @@ from sketchridge.certificate import certified_gap
 from sketchridge.decomposition import decompose, is_singular
 from sketchridge.driver import Controls, certify_rounded
 from sketchridge.estimators.fit import Fit
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.evaluation import Evaluation
+from sketchridge.problem import RidgeProblem
 from sketchridge.solution import Plan, Record, Status
 from sketchridge.tracing import REFINEMENTS, choose_method, relative, threads_for
 from sketchridge.validation import read_rows

@@ -14,26 +14,21 @@ import numpy as np
 import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
+from sketchridge.gram import add_gram, mirrored
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows
-from sketchridge.preconditioner.factor import SketchedRows, SummedRows, sparse_factor
-from sketchridge.preconditioner.narrow import NarrowRows, narrow_memory
+from sketchridge.preconditioner.factor import sparse_factor
+from sketchridge.preconditioner.narrow import narrow_memory
+from sketchridge.preconditioner.narrow_rows import NarrowRows
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
     Targets,
     expected_least,
     probe_vector,
 )
+from sketchridge.preconditioner.sketched_rows import SketchedRows, SummedRows
 from sketchridge.problem import EPSILON, RidgeProblem
-from sketchridge.products import (
-    LARGE_MATRIX,
-    NarrowSums,
-    add_gram,
-    gathered_sums,
-    lies_by_columns,
-    mirrored,
-    scattered_sums,
-    scattering_memory,
-)
+from sketchridge.products import LARGE_MATRIX, lies_by_columns
+from sketchridge.row_sums import NarrowSums, gathered_sums, scattered_sums, scattering_memory
 from sketchridge.rows import shuffled_rows
 from sketchridge.threads import thread_count
 from sketchridge.validation import check_integer, check_norms, check_number, read_rows

@@ -21,22 +21,21 @@ from sketchridge.preconditioner.base import Array
 from sketchridge.preconditioner.factor import (
     Factor,
     ShiftedCholesky,
-    SketchedRows,
     factorise,
     raised_note,
     usable_shift,
 )
+from sketchridge.preconditioner.flattening import BLOCK_BYTES, Flattening
 from sketchridge.preconditioner.narrow import (
-    BLOCK_BYTES,
-    Flattening,
     NarrowFactor,
-    NarrowRows,
     certifying,
     check_range,
     factorise_checked,
     widened_factor,
 )
-from sketchridge.products import added
+from sketchridge.preconditioner.narrow_rows import NarrowRows
+from sketchridge.preconditioner.sketched_rows import SketchedRows
+from sketchridge.summing import added
 from sketchridge.threads import run_apart, run_shared, thread_count
 
 

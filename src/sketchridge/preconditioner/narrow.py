@@ -11,7 +11,7 @@ bounded from its residual G − PV, by products with A in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,35 +27,25 @@ from sketchridge.preconditioner.factor import (
     Factor,
     PrimalFactor,
     ShiftedCholesky,
-    SketchedRows,
     energy_from_residual,
     usable_shift,
 )
-from sketchridge.products import DenseProducts, add_gram, columns_by_rows, even_ranges, gram_by_rows
-from sketchridge.threads import run_all, run_shared, single_threaded_blas, thread_count
+from sketchridge.preconditioner.flattening import (
+    BLOCK,
+    BLOCK_BYTES,
+    FURTHER,
+    TRIES,
+    Flattening,
+    own_memory,
+    shift_of,
+)
+from sketchridge.preconditioner.narrow_rows import NarrowRows, to_float32
+from sketchridge.preconditioner.sketched_rows import SketchedRows
+from sketchridge.threads import thread_count
 
 Narrow = NDArray[np.float32]
 
 UNIT = float(np.finfo(np.float32).eps) / 2
-# The Gram matrix in float32 is off by about 1e-8 of its trace, and so is its factor: a shift of
-# somewhat more makes up for it. Where it does not, one of so many times more does nearly always.
-SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
-# Where the rows are few, P⁻¹ is made by a difference, and positive only if the shift is more than
-# the error.
-SHIFT_OF_FEW = 1e-7
-# So many directions are flattened, none by more than this ratio of their squares, where μ with the
-# shift becomes smaller by this factor.
-FLATTENED, STEEPEST, WORTHWHILE = 8, 1e-10, 2.0
-# Nor to below so many times μ: T makes μ as many times larger as it makes them smaller.
-WELL_ABOVE = 100.0
-# They are found in so many rows at most.
-LEARNED_FROM = 128
-# Rows at a time that are flattened, and of these a thread; or by a thread that is on its own.
-BLOCK, CHUNK, OWN_BLOCK = 4096, 128, 1024
-# Bytes of the columns at a time that are flattened, where the rows are few.
-BLOCK_BYTES = 8 << 20
-# Columns of zeros are left out where they are at least one in so many.
-EMPTY_COLUMNS = 20
 # ‖A‖² of rows whose products float32 holds, with room to spare.
 SMALLEST, LARGEST = 1e-20, 1e20
 # A λ below this share of ‖A‖² leaves too little of the certificate: one of 1e-16 stagnated.
@@ -64,250 +54,6 @@ NOTHING = 1e-14
 LOOSE, REFINEMENTS = 0.1, 4
 # (A + δ)ᵀ(A + δ) ⪯ (1 + θ) AᵀA + (1 + 1/θ) δᵀδ, for the rounding δ of A to float32.
 THETA = 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class NarrowRows:
-    """Rows A (s, d) rounded to float32, without the columns of zeros where these are many."""
-
-    matrix: Narrow  # (s, m)
-    columns: Any  # the index of these m
-    width: int  # d
-    size: float  # what rounding errors are in proportion to: ‖A‖²
-
-    @classmethod
-    def of(cls, rows: Array) -> NarrowRows:
-        """Round rows in float64; those that float32 does not hold become infinite."""
-        with np.errstate(over="ignore"):
-            narrow = rows.astype(np.float32)
-        return cls.packed(narrow, (rows != 0).any(axis=0), float(np.vdot(rows, rows)))
-
-    @classmethod
-    def packed(cls, rows: Narrow, filled: NDArray[np.bool_], size: float) -> NarrowRows:
-        """Rows (s, d) in C order, in the same memory, given which columns (d,) are not all zero."""
-        (s, d), columns = rows.shape, np.flatnonzero(filled)
-        if EMPTY_COLUMNS * (d - columns.size) < d:
-            return cls(rows, slice(None), d, size)
-        from sketchridge import kernels
-
-        numbers = rows.reshape(-1)
-        kernels.pack_columns(numbers, s, d, columns)
-        packed = numbers[: s * columns.size].reshape(s, columns.size)
-        return cls(packed, columns, d, size)
-
-    @property
-    def few(self) -> bool:
-        """Whether they are fewer than the columns."""
-        return bool(self.matrix.shape[0] < self.matrix.shape[1])
-
-    def split(self, groups: int) -> list[NarrowRows]:
-        """So many groups of them, one after the other."""
-        from sketchridge import kernels
-
-        squares = np.empty(len(self.matrix))
-        ranges = even_ranges(len(self.matrix), groups)
-        run_shared([partial(kernels.dense_row_squares, self.matrix, *r, squares) for r in ranges])
-        return [
-            NarrowRows(self.matrix[a:b], self.columns, self.width, float(squares[a:b].sum()))
-            for a, b in ranges
-        ]
-
-    def slope(self, R: Array) -> Array:
-        """Aᵀ R, (d, t), with the columns of zeros."""
-        full = np.zeros((self.width, R.shape[1]))
-        full[self.columns] = self.adjoint(R)
-        return full
-
-    def widened(self) -> Array:
-        """A in float64, with all columns."""
-        wide = np.zeros((len(self.matrix), self.width))
-        wide[:, self.columns] = self.matrix
-        return wide
-
-    def multiply(self, V: Array) -> Array:
-        """A V (s, t), in float64, for V (m, t)."""
-        products = DenseProducts(self.matrix)
-        return products.compiled_multiply(V) if V.shape[1] == 1 else products.multiply(V)
-
-    def adjoint(self, R: Array) -> Array:
-        """Aᵀ R, (m, t), in float64."""
-        products = DenseProducts(self.matrix)
-        return products.compiled_adjoint(R) if R.shape[1] == 1 else products.adjoint(R)
-
-    def normal(self, V: Array) -> Array:
-        """AᵀA V, (m, t), in float64, for V (m, t)."""
-        products, ones = DenseProducts(self.matrix), np.ones(len(self.matrix))
-        if V.shape[1] > 1:
-            return products.normal(V, np.zeros(V.shape[1]), ones)[0]
-        # However small it is: the compiled loops are at hand, and others widen A first.
-        return products.compiled_residual(V, np.zeros((len(ones), 1)), ones)[1]
-
-
-@dataclass(frozen=True, eq=False)
-class Flattening:
-    """T = I − U diag(t) Uᵀ: it makes the leading directions of A as small as the last of them."""
-
-    basis: Array  # (m, k) U; none where nothing is flattened
-    shares: Array  # (k,) t, below one
-
-    @classmethod
-    def of(cls, rows: NarrowRows, mu: float) -> Flattening:
-        """What makes the shift, and with it the μ that L is of, much smaller; or nothing.
-
-        Few rows are always flattened: what float32 rounds in a large direction could make the
-        difference that P⁻¹ is made by negative there.
-        """
-        shift = _shift(rows) * rows.size
-        if not rows.few and mu + shift <= WORTHWHILE * mu:
-            return cls.none(rows.matrix)
-        found, left = cls.learned(rows.matrix, mu)
-        if rows.few or mu + shift > WORTHWHILE * (mu + left * shift):
-            return found
-        return cls.none(rows.matrix)
-
-    @classmethod
-    def none(cls, A: Narrow) -> Flattening:
-        """T = I."""
-        return cls(np.empty((A.shape[1], 0)), np.empty(0))
-
-    @classmethod
-    def learned(cls, A: Narrow, mu: float) -> tuple[Flattening, float]:
-        """One step of subspace iteration, in float32, with some of the rows; to well above μ.
-
-        Also the share of the trace that T leaves.
-        """
-        share, count = -(-len(A) // LEARNED_FROM), min(FLATTENED, A.shape[1])
-        A = A[::share]
-        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0]), size=(A.shape[1], count))
-        basis, _ = np.linalg.qr(_widen(A.T @ (A @ _narrow(signs))))
-        inner = _widen(A @ _narrow(basis))
-        squares, turn = np.linalg.eigh(inner.T @ inner)
-        least = max(float(squares[0]), STEEPEST * float(squares[-1]), WELL_ABOVE * mu / share)
-        shares = 1.0 - np.sqrt(least / np.maximum(squares, least)) if least > 0 else 0.0 * squares
-        taken = float(np.sum(squares * (1.0 - (1.0 - shares) ** 2)))
-        trace = float(np.sum(np.einsum("ij,ij->i", A, A), dtype=np.float64))
-        left = 1.0 - taken / max(trace, taken) if taken > 0 else 1.0
-        return cls(basis @ turn, shares), left
-
-    def apply(self, G: Array) -> Array:
-        """T G for G (m, t)."""
-        if not self.shares.size:
-            return G
-        flattened: Array = G - self.basis @ (self.shares[:, None] * (self.basis.T @ G))
-        return flattened
-
-    def smaller_side(self, rows: NarrowRows) -> Narrow:
-        """The matrix to factorise, in float32: of the rows where they are few, or the columns."""
-        A = rows.matrix
-        total = np.zeros((min(A.shape), min(A.shape)), np.float32)
-        if rows.few:  # they are always flattened
-            self._add_outer(A, total)
-        elif gram_by_rows(*A.shape):
-            self._add_own_grams(A, total)
-        elif self.shares.size:
-            self._add_gram(A, total)
-        else:
-            add_gram(A, total)
-        return total
-
-    def _add_outer(self, A: Narrow, total: Narrow) -> None:
-        """Add A T² Aᵀ to the lower triangle of total (s, s): by blocks of columns of A T."""
-        from sketchridge import kernels
-
-        s, m = A.shape
-        inner, step = self._inner(A), max(1, BLOCK_BYTES // (4 * s))
-        block = np.empty((s, min(step, m)), np.float32)
-        subtract = kernels.subtract_eight
-        for start in range(0, m, step):
-            columns = slice(start, min(start + step, m))
-            part, across = A[:, columns], self._across[:, columns]
-            flat = block[:, : columns.stop - start]
-            run_shared([partial(subtract, part[c], inner[c], across, flat[c]) for c in _chunks(s)])
-            add_gram(flat.T, total)
-
-    def _add_gram(self, A: Narrow, total: Narrow) -> None:
-        """Add (A T)ᵀ(A T) to the lower triangle of total (m, m): by blocks of rows of A T."""
-        block = np.empty((min(BLOCK, len(A)), A.shape[1]), np.float32)
-        for start in range(0, len(A), BLOCK):
-            rows = A[start : start + BLOCK]
-            flat = block[: len(rows)]
-            run_shared([partial(self._flatten, rows[c], flat[c]) for c in _chunks(len(rows))])
-            add_gram(flat, total)
-
-    def _add_own_grams(self, A: Narrow, total: Narrow) -> None:
-        """Add (A T)ᵀ(A T), of which every thread makes that of its rows."""
-        with single_threaded_blas():
-            ranges = even_ranges(len(A), thread_count())
-            own = run_all([partial(self._gram, A[start:stop]) for start, stop in ranges])
-        for each in own:
-            total += each
-
-    def _gram(self, A: Narrow) -> Narrow:
-        """(A T)ᵀ(A T), on this thread alone: what it has flattened is in its cache."""
-        if not self.shares.size:
-            return A.T @ A
-        total = np.zeros((A.shape[1], A.shape[1]), np.float32)
-        block = np.empty((min(OWN_BLOCK, len(A)), A.shape[1]), np.float32)
-        for start in range(0, len(A), OWN_BLOCK):
-            rows = A[start : start + OWN_BLOCK]
-            flat = block[: len(rows)]
-            self._flatten(rows, flat)
-            total += flat.T @ flat
-        return total
-
-    def _flatten(self, A: Narrow, out: Narrow) -> None:
-        """A T to out, on this thread alone.
-
-        In float64: what is subtracted is larger than what is left, and its rounding would be in
-        all.
-        """
-        from sketchridge import kernels
-
-        inner = np.empty((len(A), FLATTENED))
-        kernels.eight_products(A, self._scaled, 0, len(A), inner)
-        kernels.subtract_eight(A, inner, self._across, out)
-
-    @cached_property
-    def _across(self) -> Array:
-        """Uᵀ, (8, m): with zeros where there are fewer directions."""
-        across = np.zeros((FLATTENED, len(self.basis)))
-        across[: self.shares.size] = self.basis.T
-        return across
-
-    @cached_property
-    def _scaled(self) -> Array:
-        """The same, times t."""
-        scaled = self._across.copy()
-        scaled[: self.shares.size] *= self.shares[:, None]
-        return scaled
-
-    def _inner(self, A: Narrow) -> Array:
-        """A U diag(t), (s, 8)."""
-        from sketchridge import kernels
-
-        inner = np.empty((len(A), FLATTENED))
-        products = partial(kernels.eight_products, A, self._scaled)
-        ranges = even_ranges(len(A), thread_count())
-        run_all([partial(products, start, stop, inner) for start, stop in ranges])
-        return inner
-
-
-def _chunks(count: int) -> list[slice]:
-    """A few rows at a time, for whichever thread is free."""
-    return [slice(start, start + CHUNK) for start in range(0, count, CHUNK)]
-
-
-def _shift(rows: NarrowRows) -> float:
-    """What makes up for the rounding, in shares of the trace."""
-    return SHIFT_OF_FEW if rows.few else SHIFT
-
-
-def _narrow(numbers: Array) -> Narrow:
-    return numbers.astype(np.float32)
-
-
-def _widen(numbers: Narrow) -> Array:
-    return numbers.astype(np.float64)
 
 
 class OfRoundedRows:
@@ -392,7 +138,7 @@ class NarrowFactor(OfRoundedRows):
         else:
             signs = np.eye(self.side)
         # Flattened directions are among those that are used, nearly whole, either way.
-        half, _ = scipy.linalg.lapack.strtrs(self.lower.T, _narrow(signs), lower=0, trans=1)
+        half, _ = scipy.linalg.lapack.strtrs(self.lower.T, to_float32(signs), lower=0, trans=1)
         left = self.raised * float(np.vdot(half, half))
         return min(max(0.0, self.side - left), float(self.side))
 
@@ -511,7 +257,7 @@ def factorise_checked(rows: NarrowRows, mu: float, flattening: Flattening) -> Na
             flattening, _ = Flattening.learned(rows.matrix, mu)
         total = flattening.smaller_side(rows)
         trace = float(np.trace(total, dtype=np.float64))
-        raised = float(np.float32(mu + _shift(rows) * FURTHER**power * trace))
+        raised = float(np.float32(mu + shift_of(rows) * FURTHER**power * trace))
         if _factorised_in_place(total, raised):
             return NarrowFactor(flattening, total, rows, mu, raised)
         del total  # before another is made
@@ -530,14 +276,5 @@ def narrow_memory(rows: int, d: int, groups: int = 1) -> int:
     """Numbers (of eight bytes) that the rows, some of them flattened, and the factors take."""
     each, threads = -(-rows // groups), min(groups, thread_count())
     side = min(each, d)
-    flattened = BLOCK_BYTES // 4 if each < d else max(min(BLOCK, each) * d, _own_memory(each, d))
+    flattened = BLOCK_BYTES // 4 if each < d else max(min(BLOCK, each) * d, own_memory(each, d))
     return (rows * d + threads * flattened + groups * side**2) // 2
-
-
-def _own_memory(rows: int, d: int) -> int:
-    """Numbers that the threads have of their own: a block each, its sum and a product.
-
-    As many columns as that may be of: columns of zeros are left out.
-    """
-    threads, columns = thread_count(), min(d, columns_by_rows(rows))
-    return min(threads * OWN_BLOCK, rows) * columns + 2 * threads * columns**2

@@ -10,12 +10,7 @@ import scipy  # its parts load when they are first used
 from numpy.typing import NDArray
 
 from sketchridge.preconditioner.base import Array, Rows, check_rows, resolve_rows, uniform_rows
-from sketchridge.preconditioner.factor import (
-    ShiftedCholesky,
-    SketchedRows,
-    sparse_factor,
-    usable_shift,
-)
+from sketchridge.preconditioner.factor import ShiftedCholesky, sparse_factor, usable_shift
 from sketchridge.preconditioner.low_rank import LowRankPreconditioner, Nystrom
 from sketchridge.preconditioner.sketched import (
     SketchedPreconditioner,
@@ -23,6 +18,7 @@ from sketchridge.preconditioner.sketched import (
     expected_least,
     probe_vector,
 )
+from sketchridge.preconditioner.sketched_rows import SketchedRows
 from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.products import SAMPLED_BLOCK_BYTES, SampledProducts
 from sketchridge.threads import thread_count

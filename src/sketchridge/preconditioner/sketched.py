@@ -18,14 +18,14 @@ from sketchridge.preconditioner.base import Array
 from sketchridge.preconditioner.factor import (
     Factor,
     FactorCurvature,
-    SketchedRows,
-    SummedRows,
     factorise,
     raised_note,
     usable_shift,
 )
 from sketchridge.preconditioner.grouped import certified_by, grouped
-from sketchridge.preconditioner.narrow import NarrowRows, factorise_narrow
+from sketchridge.preconditioner.narrow import factorise_narrow
+from sketchridge.preconditioner.narrow_rows import NarrowRows
+from sketchridge.preconditioner.sketched_rows import SketchedRows, SummedRows
 from sketchridge.problem import EPSILON, Fingerprint, RidgeProblem
 from sketchridge.threads import run_apart
 

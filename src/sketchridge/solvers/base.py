@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sketchridge.certificate import Curvature
-from sketchridge.problem import DualPoint, Evaluation, RidgeProblem
+from sketchridge.evaluation import DualPoint, Evaluation
+from sketchridge.problem import RidgeProblem
 
 Array = NDArray[np.float64]
 

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from sketchridge.evaluation import Evaluation
 from sketchridge.preconditioner import DiagonalPreconditioner, Preconditioner
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.rare_columns import WithoutRareColumns, without_rare_columns
 from sketchridge.solvers.base import Array, Iterate, Iterates, Lower, quotient
 from sketchridge.sparse_products import SparseProducts

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.evaluation import Evaluation
 from sketchridge.preconditioner import LowRankPreconditioner
-from sketchridge.problem import EPSILON, Evaluation, RidgeProblem
+from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.rows import shuffled_rows
 from sketchridge.solvers.base import Array
 from sketchridge.threads import Team

@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sketchridge.evaluation import Evaluation
 from sketchridge.preconditioner import LowRankPreconditioner, by_columns
-from sketchridge.problem import Evaluation, RidgeProblem
+from sketchridge.problem import RidgeProblem
 from sketchridge.products import WIDE_BLOCK_BYTES
 from sketchridge.solvers.base import Array, Iterate, Iterates, quotient
 from sketchridge.solvers.components import Components

@@ -15,9 +15,10 @@ import scipy  # its parts load when they are first used
 
 from sketchridge.certificate import Curvature, DegreesCounter
 from sketchridge.cholesky import factorise_in_place, in_lapack_order, inverse_trace
+from sketchridge.evaluation import Evaluation
+from sketchridge.gram import gram_by_rows
 from sketchridge.preconditioner import Preconditioner
-from sketchridge.problem import EPSILON, LOST, Evaluation, RidgeProblem
-from sketchridge.products import gram_by_rows
+from sketchridge.problem import EPSILON, LOST, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.threads import blas_threads, thread_count
 

@@ -14,8 +14,9 @@ from typing import Literal
 
 import numpy as np
 
+from sketchridge.evaluation import DualPoint
 from sketchridge.preconditioner import LowRankPreconditioner
-from sketchridge.problem import EPSILON, DualPoint, RidgeProblem
+from sketchridge.problem import EPSILON, RidgeProblem
 from sketchridge.solvers.base import Array, Iterate, Iterates
 from sketchridge.solvers.components import Order, Rows, Sampler, Shuffler
 
