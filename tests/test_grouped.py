@@ -10,6 +10,7 @@ from sketchridge import Embedding, solve
 from sketchridge.costs import Costs, embedded_iterations
 from sketchridge.machine import Machine
 from sketchridge.preconditioner import embedding, grouped, narrow
+from sketchridge.preconditioner.narrow_rows import NarrowRows
 from sketchridge.preconditioner.sketched_rows import SketchedRows
 from sketchridge.threads import single_threaded_blas
 from tests import literal
@@ -66,7 +67,7 @@ def test_the_inverse_is_the_mean_of_the_groups_inverses(shape, groups):
 def test_groups_in_float32_are_near_it_and_bound_it(shape, groups, empty, targets):
     rng = np.random.default_rng(1)
     A, mu = steep_rows(rng, shape, empty), 1e-2
-    rows = narrow.NarrowRows.of(A)
+    rows = NarrowRows.of(A)
     factor, _ = parted(rows, mu, groups)
     few = shape[0] / groups < shape[1] - empty
     assert isinstance(factor, grouped.NarrowGroups) is few
@@ -82,7 +83,7 @@ def test_groups_in_float32_are_near_it_and_bound_it(shape, groups, empty, target
 def test_one_column_and_several_are_solved_alike():
     """The compiled loops over all groups, and the groups one by one."""
     rng = np.random.default_rng(2)
-    rows = narrow.NarrowRows.of(steep_rows(rng, (60, 50), 12))
+    rows = NarrowRows.of(steep_rows(rng, (60, 50), 12))
     factor, _ = parted(rows, 1e-4, 4)
     G = rng.standard_normal((50, 3))
     apart = np.column_stack([factor.solve(G[:, [j]])[:, 0] for j in range(3)])

@@ -6,13 +6,25 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sketchridge import Diagonal, Embedding, Lanczos, Nystrom, RowSampling, products, solve
+from sketchridge import (
+    Diagonal,
+    Embedding,
+    Lanczos,
+    Nystrom,
+    RowSampling,
+    gram,
+    products,
+    row_sums,
+    solve,
+)
 from sketchridge.certificate import certified_gap
 from sketchridge.columns import scaled_copy
-from sketchridge.preconditioner import base, embedding, narrow
+from sketchridge.preconditioner import base, embedding, flattening, narrow
 from sketchridge.preconditioner.diagonal import Columns
 from sketchridge.preconditioner.embedding import THROWS, RowEmbedding, even_buckets
 from sketchridge.preconditioner.factor import factorise
+from sketchridge.preconditioner.flattening import Flattening
+from sketchridge.preconditioner.narrow_rows import NarrowRows
 from sketchridge.preconditioner.row_sampling import RowSample, counted_dimension, leverage
 from sketchridge.preconditioner.sketched import probe_vector
 from sketchridge.preconditioner.sketched_rows import SketchedRows
@@ -520,7 +532,7 @@ def test_memory_is_predicted(spec, shape, kind, monkeypatch):
 @pytest.mark.parametrize("empty", [0, 100], ids=["full", "columns of zeros"])
 @pytest.mark.parametrize("rows", [2600, 1800])
 def test_the_memory_of_flattened_rows_is_predicted(monkeypatch, empty, rows):
-    for module in (narrow, products):
+    for module in (narrow, flattening, gram, products, row_sums):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((6000, 500)) * np.arange(1.0, 501) ** -2
@@ -1099,19 +1111,19 @@ def test_what_certifies_a_narrow_factor_is_no_later_and_below(rows):
     ids=["few rows", "a sum for every thread", "blocks of rows", "hardly more rows"],
 )
 def test_the_matrix_to_factorise_is_that_of_flattened_rows(monkeypatch, shape, few_columns, steep):
-    monkeypatch.setattr(products, "FEW_COLUMNS", few_columns)
-    for module in (narrow, products):
+    monkeypatch.setattr(gram, "FEW_COLUMNS", few_columns)
+    for module in (flattening, gram):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
     # Several blocks of each kind, the last of them shorter.
     for name, value in {"BLOCK": 1000, "CHUNK": 7, "OWN_BLOCK": 100, "BLOCK_BYTES": 2000}.items():
-        monkeypatch.setattr(narrow, name, value)
+        monkeypatch.setattr(flattening, name, value)
     rng = np.random.default_rng(0)
     sizes = np.arange(1.0, shape[1] + 1) ** (-3.0 if steep else 0.0)
-    rows = narrow.NarrowRows.of(rng.standard_normal(shape) * sizes)
-    flattening = narrow.Flattening.of(rows, 1e-9 * rows.size)
-    assert bool(flattening.shares.size) is (steep or rows.few)
-    found = flattening.smaller_side(rows)
-    flat = rows.widened() @ flattening.apply(np.eye(shape[1]))
+    rows = NarrowRows.of(rng.standard_normal(shape) * sizes)
+    flattened = Flattening.of(rows, 1e-9 * rows.size)
+    assert bool(flattened.shares.size) is (steep or rows.few)
+    found = flattened.smaller_side(rows)
+    flat = rows.widened() @ flattened.apply(np.eye(shape[1]))
     expected = flat @ flat.T if rows.few else flat.T @ flat
     np.testing.assert_allclose(
         np.tril(found), np.tril(expected), rtol=0, atol=1e-6 * np.trace(expected)
@@ -1129,6 +1141,6 @@ def test_columns_of_zeros_are_left_out_of_narrow_rows(filled):
         "none but the first": np.array([0]),
     }[filled]
     rows[:, np.setdiff1d(np.arange(9), kept)] = 0.0
-    packed = narrow.NarrowRows.of(rows)
+    packed = NarrowRows.of(rows)
     np.testing.assert_array_equal(packed.matrix, rows[:, kept].astype(np.float32))
     np.testing.assert_array_equal(packed.widened(), rows.astype(np.float32))

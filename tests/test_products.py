@@ -11,7 +11,7 @@ from numba import njit
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from sketchridge import kernels, products, sparse_products, threads
+from sketchridge import gram, kernels, products, row_sums, sparse_products, threads
 from sketchridge.gram import add_gram, mirrored
 from sketchridge.products import ColumnProducts, DenseProducts, SampledProducts
 from sketchridge.row_sums import gathered_sums
@@ -107,7 +107,7 @@ def work(request, monkeypatch, many_blocks):
     count = {"compiled, 1 thread": 1, "compiled, 2 threads": 2, "more threads": 50}
     if request.param in count:
         monkeypatch.setattr(sparse_products, "SMALL_WORK", 0)
-        for module in (products, sparse_products):
+        for module in (products, gram, row_sums, sparse_products):
             monkeypatch.setattr(module, "thread_count", lambda: count[request.param])
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.products import LARGE_MATRIX, SHARES, DenseProducts
-from sketchridge.summing import even_ranges
+from sketchridge.products import LARGE_MATRIX, DenseProducts
+from sketchridge.summing import SHARES, even_ranges
 from sketchridge.threads import run_shared, thread_count
 
 Array = NDArray[np.float64]

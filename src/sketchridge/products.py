@@ -41,7 +41,6 @@ LARGE_MATRIX = 2_000_000
 # Rows are read ahead on Intel's processors, where half of a core's second-level cache, a large one,
 # holds eight of them (docs/decisions/02).
 READ_AHEAD, SHARE_OF_CACHE, LARGE_CACHE = 8, 0.5, 1 << 20
-SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
 
 
 class Products(Protocol):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sketchridge.products import SHARES, DenseProducts
-from sketchridge.summing import added, even_ranges
+from sketchridge.products import DenseProducts
+from sketchridge.summing import SHARES, added, even_ranges
 from sketchridge.threads import run_all, run_shared, thread_count
 
 Array = NDArray[np.float64]

@@ -13,6 +13,8 @@ from sketchridge.threads import run_all
 
 Array = NDArray[np.float64]
 
+SHARES = 8  # of work for each thread: one that is held up leaves the rest to the others
+
 
 def even_ranges(count: int, parts: int) -> list[tuple[int, int]]:
     """Split 0 … count into at most `parts` ranges of about the same length."""

@@ -42,8 +42,8 @@ ROWS_A_DIRECTION, LEAST_ROWS = 6, 2000
 # many are for tall data, where a pass costs more than their Gram matrix.
 SAMPLED = (1.5, 2.0, 3.0, 4.0, 6.0, 12.0, 25.0, 50.0, 100.0)
 LARGEST_SAMPLE = 0.6
-# Where λ leaves few degrees of freedom, fewer than this share of d, fewer rows do: so many times
-# these.
+# Where λ leaves fewer degrees of freedom than this share of d, embeddings have so many rows for
+# each of them.
 FEW = 0.25
 FEW_ROWS = (2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0, 30.0, 50.0)
 # And so many groups of them, each with at least so many rows a degree of freedom, and so many: one

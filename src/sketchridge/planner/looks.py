@@ -49,14 +49,14 @@ def scaling_exponent(squares: Array) -> float:
     return 1.0 if uneven else 0.0
 
 
-def effective_dimension(
+def dimension_if_cheap(
     problem: RidgeProblem,
     costs: Costs,
     sure: list[Candidate],
     limit: float,
     rng: np.random.Generator,
 ) -> float:
-    """The effective dimension, or d where counting it would cost too much."""
+    """The effective dimension as it is counted, or d where that would cost too much."""
     worth = sure and costs.sampled_rows(COUNTED_ROWS) <= COUNTED_SHARE * sure[0].seconds
     fits = counting_memory(COUNTED_ROWS) <= limit
     if not worth or not fits or min(problem.n, problem.d) < 4 * COUNTED_ROWS:

@@ -10,7 +10,7 @@ from sketchridge.planner.choice import Choice
 
 # What the spectrum alone cannot tell is found out by trying: so many passes.
 TRIAL_PASSES = 8.0
-# A first try may take so many times as long as what would be planned without it.
+# A first try, or dual ascent, may take so many times the seconds in `Choice.otherwise`.
 FIRST_LIMIT = 1.25
 
 

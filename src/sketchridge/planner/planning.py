@@ -21,7 +21,7 @@ from sketchridge.planner.candidates import (
     unsketched,
 )
 from sketchridge.planner.choice import Candidate, Choice, memory_needed
-from sketchridge.planner.looks import column_squares, effective_dimension, scaling_exponent
+from sketchridge.planner.looks import column_squares, dimension_if_cheap, scaling_exponent
 from sketchridge.planner.pace import TRIAL_PASSES
 from sketchridge.preconditioner import Diagonal, NoPreconditioner
 from sketchridge.problem import RidgeProblem
@@ -31,8 +31,8 @@ from sketchridge.validation import read_rows
 
 Array = NDArray[np.float64]
 
-# Of the sketch that tells of the spectrum; it and a few passes are tried where that costs no more
-# than this share of a method whose cost is sure.
+# The rank of the first sketch, which tells of the spectrum; it and TRIAL_PASSES passes are tried
+# where that costs at most this share of a sure method.
 PROBE_RANK, TRIAL_SHARE = 50, 0.4
 # A copy in bytes, where the data allows it, is made if it is at most this share of the memory, and
 # if a direct solve takes longer than so many passes: else there will be few.
@@ -41,18 +41,18 @@ SHARE_OF_CODES, FEW_PASSES = 0.5, 8.0
 TEXT_SCALING = 0.8
 # A prediction from the spectrum must be so much better than a sure one to be preferred.
 UNSURE = 1.5
-# CG without a sketch is tried first where λ is at least this share of the trace, and as many
-# iterations are at most this share of anything else.
+# CG without a sketch is tried first where λ is at least this share of the trace, and TRIAL_PASSES
+# iterations cost at most this share of anything else.
 HOPEFUL, FIRST_SHARE = 1e-5, 0.28
 # From this share of the trace on its columns need no scaling.
 UNSCALED = 3e-5
-# And from this one on it nearly always does, and may cost more.
+# From this one on CG without a sketch nearly always serves, and may cost this share.
 SURELY_ENOUGH, SURE_SHARE = 2e-3, 0.9
 # Dual coordinate ascent takes sparse data of one target where no row's squared norm, times its
 # weight, is more than so many λ. At 5 conjugate gradients were faster on one of two texts.
 EASY = 2.5
 # Nor where there are more than so many rows a column; and it is given up when it will take about
-# twice what was expected (`FIRST_LIMIT` times this).
+# twice what was expected (`pace.FIRST_LIMIT` times this).
 TALL, SLOWER = 4.0, 1.6
 
 
@@ -90,7 +90,7 @@ def plan(
         first = _first_try(problem, costs, squares, scaling, trial, otherwise)
         if first is not None and memory_needed(problem, first) <= limit:
             return first
-    dimension = effective_dimension(problem, costs, sure, limit, rng)
+    dimension = dimension_if_cheap(problem, costs, sure, limit, rng)
     few = those_that_fit(few_rows_candidates(problem, costs, tol, dimension), limit)
     known = by_seconds([*few, *sure])
     affordable = 8 * probe.memory(problem) <= limit

@@ -17,8 +17,8 @@ from sketchridge.threads import run_all, run_shared, single_threaded_blas, threa
 Narrow = NDArray[np.float32]
 
 # The Gram matrix in float32 is off by about 1e-8 of its trace, and so is its factor: a shift of
-# somewhat more makes up for it. Where it does not, one of so many times more does nearly always.
-SHIFT, FURTHER, TRIES = 2.5e-8, 4.0, 2
+# somewhat more makes up for it.
+SHIFT = 2.5e-8
 # Where the rows are few, P⁻¹ is made by a difference, and positive only if the shift is more than
 # the error.
 SHIFT_OF_FEW = 1e-7
@@ -194,10 +194,14 @@ def shift_of(rows: NarrowRows) -> float:
     return SHIFT_OF_FEW if rows.few else SHIFT
 
 
-def own_memory(rows: int, d: int) -> int:
-    """Numbers that the threads have of their own: a block each, its sum and a product.
+def flattening_memory(rows: int, d: int) -> int:
+    """Numbers in float32 that flattening takes, besides the matrix to factorise.
 
-    As many columns as that may be of: columns of zeros are left out.
+    A block of the columns of few rows; a block of others; or, of every thread, a block, its sum and
+    a product, of as many columns as that may be of: columns of zeros are left out.
     """
+    if rows < d:
+        return BLOCK_BYTES // 4
     threads, columns = thread_count(), min(d, columns_by_rows(rows))
-    return min(threads * OWN_BLOCK, rows) * columns + 2 * threads * columns**2
+    own = min(threads * OWN_BLOCK, rows) * columns + 2 * threads * columns**2
+    return max(min(BLOCK, rows) * d, own)

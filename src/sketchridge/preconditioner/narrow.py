@@ -1,11 +1,11 @@
 """P = AᵀA + μI by a factor in float32, at half the price of one in float64.
 
-The rows A are rounded to float32, and kept. The Gram matrix, in the smaller side, and its factor L
-are computed in float32: they are off by about 1e-8 of the trace, and a shift somewhat larger than
-that keeps it positive. Where that is much beside μ, a few leading directions are first made as
-small as the last of them (A T, with T = I − U diag(t) Uᵀ), and less of the trace is left. To
-precondition with, that is as good as P itself where μ is not far below; to certify with, gᵀP⁻¹g is
-bounded from its residual G − PV, by products with A in float64.
+The rows A are rounded to float32, and kept (`narrow_rows`). The Gram matrix, in the smaller side,
+and its factor L are computed in float32: they are off by about 1e-8 of the trace, and a shift
+somewhat larger than that keeps it positive. Where that is much beside μ, a few leading directions
+are first made smaller (`flattening`). To precondition with, that is as good as P itself where μ is
+not far below; to certify with, gᵀP⁻¹g is bounded from its residual G − PV, by products with A in
+float64.
 """
 
 from __future__ import annotations
@@ -31,12 +31,9 @@ from sketchridge.preconditioner.factor import (
     usable_shift,
 )
 from sketchridge.preconditioner.flattening import (
-    BLOCK,
     BLOCK_BYTES,
-    FURTHER,
-    TRIES,
     Flattening,
-    own_memory,
+    flattening_memory,
     shift_of,
 )
 from sketchridge.preconditioner.narrow_rows import NarrowRows, to_float32
@@ -48,6 +45,8 @@ Narrow = NDArray[np.float32]
 UNIT = float(np.finfo(np.float32).eps) / 2
 # ‖A‖² of rows whose products float32 holds, with room to spare.
 SMALLEST, LARGEST = 1e-20, 1e20
+# Where the shift does not make up for the rounding, one of so many times more does nearly always.
+FURTHER, TRIES = 4.0, 2
 # A λ below this share of ‖A‖² leaves too little of the certificate: one of 1e-16 stagnated.
 NOTHING = 1e-14
 # A bound of gᵀP⁻¹g is refined until what is left of it is this share, or so many times.
@@ -276,5 +275,5 @@ def narrow_memory(rows: int, d: int, groups: int = 1) -> int:
     """Numbers (of eight bytes) that the rows, some of them flattened, and the factors take."""
     each, threads = -(-rows // groups), min(groups, thread_count())
     side = min(each, d)
-    flattened = BLOCK_BYTES // 4 if each < d else max(min(BLOCK, each) * d, own_memory(each, d))
-    return (rows * d + threads * flattened + groups * side**2) // 2
+    flattened = threads * flattening_memory(each, d)
+    return (rows * d + flattened + groups * side**2) // 2

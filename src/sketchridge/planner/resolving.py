@@ -1,4 +1,4 @@
-"""Names and objects that a user gives, resolved into a solver and a preconditioner."""
+"""What is decided before the data is read: names and objects, and "auto" by the shapes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sketchridge.validation import check_rank
 
 # A normal matrix of so many multiplications is factorised in less time than it takes to plan.
 SMALL_DIRECT = 2e8
-# Where nothing is measured, because the preconditioner is given, the old rule of thumb decides.
+# With preconditioner='none' nothing is measured: up to this side X is factorised.
 DIRECT_SIZE = 2000
 
 
