@@ -208,6 +208,27 @@ def test_rows_in_groups_cost_less_and_take_more_passes():
             assert parted.seconds <= 0.93 * together.seconds and parted.passes > together.passes
 
 
+@pytest.mark.parametrize(("targets", "reads"), [(1, 1.0), (2, 2.5), (8, 2.5)])
+def test_a_pass_with_several_targets_takes_longer(targets, reads):
+    """Where arithmetic is free; and it is not, in proportion to the targets."""
+    X, Y = np.ones((3000, 900)), np.ones((3000, targets))
+    problem = make_problem(X, Y, 1e-3)[0]
+    read = X.nbytes / 1e6
+    assert Costs.of(problem, ARITHMETIC_IS_FREE).a_pass == pytest.approx(reads * read)
+    arithmetic = 4.0 * X.size * targets / 1e6 / 0.5
+    expected = arithmetic if targets > 1 else pytest.approx(0, abs=1)
+    assert Costs.of(problem, READING_IS_FREE).a_pass == expected
+
+
+def test_several_targets_on_a_slow_spectrum_are_factorised():
+    """By iterations they took 0.8 to 1.4 s here, and 0.5 by one factor (docs/decisions/26)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 2500)) * np.arange(1.0, 2501.0) ** -0.5
+    problem = make_problem(X, X[:, :8], 1e-6 * float((X**2).sum()) / 4000)[0]
+    choice = plan(problem, 1e-6, None, np.random.default_rng(0), FAST)
+    assert choice.solver.name == "direct"
+
+
 def test_columns_that_do_not_count_are_not_counted():
     """Of 800 columns 200 are large, 200 are nothing beside λ = 1e-3, and the others are nothing."""
     scales = np.repeat([1.0, 1e-4, 0.0, 0.0], 200)

@@ -60,6 +60,9 @@ NARROW_DENSE, NARROW_SPARSE = 0.5, 0.75
 # A pass over codes takes this share of one over float64: it is bound by arithmetic. One over data
 # that lies by columns takes as many reads.
 CODED, BY_COLUMNS = 0.42, 2.2
+# A pass with several vectors reads dense data so many times; and BLAS multiplies a few columns at
+# this share of its speed.
+SEVERAL_READS, SEVERAL_SHARE = 2.5, 0.5
 # Memory that is new costs more to write than to read: a copy of the data in float32 took 2 to 50
 # passes, an embedding 2 to 5, and one that is rounded on the way about 2.
 NARROW_COPY, EMBEDDING_PASSES, NARROW_EMBEDDING = 30.0, 3.0, 2.0
@@ -122,7 +125,10 @@ class Costs:
     @cached_property
     def a_pass(self) -> float:
         """One product with C, for all targets."""
-        return self.normal(self.targets)
+        one = self.normal(self.targets)
+        if self.sparse or self.targets == 1:
+            return one
+        return max(SEVERAL_READS * self.bytes / self.machine.bandwidth, one / SEVERAL_SHARE)
 
     def direct(self) -> float:
         """The normal matrix of the smaller side, its factor, and a few passes."""
