@@ -32,7 +32,7 @@ WIDE = 8
 SAMPLED_BLOCK_ROWS, SAMPLED_BLOCK_BYTES = 256, 1 << 20
 # Some contiguous rows are multiplied with a few columns as they lie, up to so many multiplications:
 # of more BLAS makes a copy first, which takes as long again. With fewer rows it does not pay.
-UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 64
+UNPACKED, UNPACKED_COLUMNS, UNPACKED_ROWS = 1_000_000, 24, 60
 # Then it sums term after term. Each addition is off by half an EPSILON at most, and the certificate
 # counts 4 EPSILON times `rounding_factor`: such sums are no longer than this times that factor.
 LONGEST_LANE = 7.5
